@@ -1,0 +1,1 @@
+"""Everything that happens in simulated time."""

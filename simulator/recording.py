@@ -1,0 +1,97 @@
+"""What a run leaves behind: the raw material of every metric and plot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.workload.requests import Requests
+
+UNFINISHED, FINISHED, REJECTED = 0, 1, 2
+STATUS_NAMES = ("unfinished", "finished", "rejected")
+
+REJECT_REASONS = (
+    "",
+    "prompt_too_long",  # prompt_tokens >= max_model_len
+    "never_fits",  # needs more KV blocks than the replica has, even alone
+    "queue_full",  # the replica's waiting queue held max_queue requests
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Outcome:
+    """One row per request, in the order of `Requests`.
+
+    Times are in simulated seconds and NaN where the event did not happen.
+    """
+
+    status: NDArray[np.int8]  # index into STATUS_NAMES
+    reject_reason: NDArray[np.int8]  # index into REJECT_REASONS
+    replica: NDArray[np.int64]  # -1: never routed
+    arrival_s: NDArray[np.float64]  # when it really arrived at the router
+    admitted_s: NDArray[np.float64]  # start of the first step it was in
+    first_token_s: NDArray[np.float64]
+    finished_s: NDArray[np.float64]
+    generated_tokens: NDArray[np.int64]
+    preemptions: NDArray[np.int64]
+    recomputed_tokens: NDArray[np.int64]  # computed once, lost at preemptions
+    cached_tokens: NDArray[np.int64]  # prompt tokens found in the prefix cache
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Steps:
+    """One row per engine step, in order of its start on each replica."""
+
+    replica: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]  # start_s + gpu_s + host_s (synchronous scheduling)
+    gpu_s: NDArray[np.float64]
+    host_s: NDArray[np.float64]
+    scheduled_tokens: NDArray[np.int32]  # useful tokens (no padding, no finished rows)
+    padding_tokens: NDArray[np.int32]  # computed beside them: padding of a static batch
+    bubble_seqs: NDArray[np.int32]  # finished rows that a static batch still computes
+    decode_seqs: NDArray[np.int32]  # useful sequences with one token of decode
+    prefill_seqs: NDArray[np.int32]  # sequences with a prefill chunk
+    prefill_tokens: NDArray[np.int32]  # their tokens, without padding
+    context_tokens: NDArray[np.int64]  # Σ context of the decode sequences
+    sampled_tokens: NDArray[np.int32]  # output tokens that this step produced
+    running: NDArray[np.int32]  # requests holding a seat during the step
+    waiting: NDArray[np.int32]  # requests in the queue after scheduling
+    kv_blocks: NDArray[np.int32]  # blocks held during the step (reserved ones included)
+    kv_tokens: NDArray[np.int64]  # KV slots of those blocks that hold a token
+    preempted: NDArray[np.int32]  # requests preempted while composing this step
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class InterTokenGaps:
+    """Every gap between two consecutive output tokens of a request, pooled.
+
+    A decode step gives the same gap to all streams that were in the step before, so
+    gaps come with a weight instead of one by one.
+    """
+
+    gap_s: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Recording:
+    """A run's requests, what became of them, its steps and its inter-token gaps.
+
+    Attributes
+    ----------
+    end_s : simulated time at which the run ended.
+    usable_kv_blocks : blocks a replica can hand out (num_gpu_blocks - 1 when paged).
+    replicas : number of replicas.
+    """
+
+    requests: Requests
+    outcome: Outcome
+    steps: Steps
+    gaps: InterTokenGaps
+    end_s: float
+    usable_kv_blocks: int
+    block_size: int
+    replicas: int

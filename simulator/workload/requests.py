@@ -1,0 +1,81 @@
+"""The table of requests that every workload becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import InputError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Requests:
+    """What clients will send: one row per request, one NumPy column per fact.
+
+    Rows are in order of arrival; equal arrivals keep the order of the source.
+
+    Attributes
+    ----------
+    arrival_s : (n,) float64, not decreasing, 0 = start of the simulation.  A request
+        that a client holds back until a seat is free (`max_concurrency`) arrives later
+        than this; the recording has the time at which it really arrived.
+    prompt_tokens : (n,) int64, >= 1
+    output_tokens : (n,) int64, >= 1: what will really be generated.  Policies must not
+        look at it (those named as oracles do, through `predicted_tokens`).
+    max_tokens : (n,) int64: what the client declared; all that reservations and
+        admission rules may look at.
+    predicted_tokens : (n,) float64: a predictor's guess of `output_tokens`, NaN without.
+    priority : (n,) int64, smaller is more urgent.
+    class_id : (n,) int64 index into `class_names`.
+    class_names : names of the SLO classes; ("default",) where none are declared.
+    ids : names as the source gives them, or None: then row i is called ``r{i}``.
+    max_concurrency : seats of a client-side semaphore, as benchmarks use it, or None.
+    """
+
+    arrival_s: Floats
+    prompt_tokens: Ints
+    output_tokens: Ints
+    max_tokens: Ints
+    predicted_tokens: Floats
+    priority: Ints
+    class_id: Ints
+    class_names: tuple[str, ...] = ("default",)
+    ids: tuple[str, ...] | None = None
+    max_concurrency: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    def __post_init__(self) -> None:
+        n = len(self.arrival_s)
+        for name in ("prompt_tokens", "output_tokens", "max_tokens", "predicted_tokens",
+                     "priority", "class_id"):
+            if len(getattr(self, name)) != n:
+                raise ValueError(f"{name} has {len(getattr(self, name))} rows, arrival_s has {n}")
+        if n and (np.diff(self.arrival_s) < 0).any():
+            raise ValueError("arrival_s decreases; sort the rows by arrival")
+        for name in ("prompt_tokens", "output_tokens"):
+            column = getattr(self, name)
+            if n and column.min() < 1:
+                row = int(column.argmin())
+                raise InputError(
+                    f"request {self.id_of(row)} has {name} = {column[row]}; "
+                    "a request needs at least 1"
+                )
+
+    def id_of(self, row: int) -> str:
+        """Name of the request in `row`."""
+        return self.ids[row] if self.ids is not None else f"r{row}"
+
+    def id_rank(self) -> Ints:
+        """Rank of each name in string order, vLLM's last tie-break under priorities."""
+        n = len(self)
+        names = self.ids if self.ids is not None else [f"r{i}" for i in range(n)]
+        rank = np.empty(n, np.int64)
+        rank[np.argsort(np.array(names, dtype=str), kind="stable")] = np.arange(n)
+        return rank
