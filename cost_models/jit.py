@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 PLAIN = os.environ.get("SERVECAST_PLAIN", "") == "1"
 
@@ -27,4 +27,4 @@ else:
 
     def njit(function: F) -> F:
         """Compile `function` lazily, cache it on disk, divide as IEEE 754 does."""
-        return numba.njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return cast(F, numba.njit(cache=True, error_model="numpy")(function))

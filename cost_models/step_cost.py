@@ -1,0 +1,189 @@
+"""`StepCost`: the price of one engine step, whichever model of cost stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from cost_models import kernel
+from cost_models.errors import InputError
+from cost_models.kernel import CostTables
+
+
+class Batch(NamedTuple):
+    """The aggregates of one step: all that its price depends on.
+
+    The fields are `kernel.step_time`'s arguments, in its order.
+    """
+
+    tokens: int
+    decode_seqs: int
+    decode_context: int
+    max_context: int
+    prefill_seqs: int
+    prefill_tokens: int
+    prefill_area: float
+    prefill_kv: int
+    scheduled_seqs: int
+
+    @classmethod
+    def of(
+        cls,
+        decode_contexts: Sequence[int] = (),
+        prefills: Sequence[tuple[int, int]] = (),
+    ) -> Batch:
+        """Sum up a step given sequence by sequence.
+
+        Parameters
+        ----------
+        decode_contexts : context of each decoding sequence, its new token included (≥ 1).
+        prefills : (chunk, past) of each prompt: tokens computed now (≥ 1) and before (≥ 0).
+
+        Raises
+        ------
+        InputError : for a context or chunk below 1, or a past below 0.
+        """
+        contexts = [int(context) for context in decode_contexts]
+        chunks = [(int(chunk), int(past)) for chunk, past in prefills]
+        for context in contexts:
+            if context < 1:
+                raise InputError(
+                    f"decode context {context}: a context counts the new token, so it is 1 or more."
+                )
+        for chunk, past in chunks:
+            if chunk < 1 or past < 0:
+                raise InputError(
+                    f"prefill (chunk {chunk}, past {past}): a chunk is 1 token or more and its "
+                    "past 0 or more."
+                )
+        prefill_tokens = sum(chunk for chunk, _ in chunks)
+        return cls(
+            tokens=len(contexts) + prefill_tokens,
+            decode_seqs=len(contexts),
+            decode_context=sum(contexts),
+            max_context=max(contexts, default=0),
+            prefill_seqs=len(chunks),
+            prefill_tokens=prefill_tokens,
+            prefill_area=float(sum(chunk * (past + chunk / 2) for chunk, past in chunks)),
+            prefill_kv=sum(past + chunk for chunk, past in chunks),
+            scheduled_seqs=len(contexts) + len(chunks),
+        )
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """One operation of a step, summed over the layers, on one GPU.
+
+    Attributes
+    ----------
+    name : the operation's usual name.
+    seconds : its share of the step's GPU time.
+    flops, bytes : what it computes and what it must read and write; None if not modelled.
+    source : where the number comes from.
+    """
+
+    name: str
+    seconds: float
+    flops: float | None = None
+    bytes: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """The price of one step, in seconds; `ops` add up to `gpu_s`."""
+
+    gpu_s: float
+    host_s: float
+    total_s: float
+    ops: tuple[OpTime, ...]
+
+
+class CostForm(Protocol):
+    """What a model of cost gives to `StepCost`."""
+
+    provenance: str
+
+    def tables(self, max_tokens: int, max_seqs: int) -> CostTables:
+        """Tables that hold every step of up to `max_tokens` tokens and `max_seqs` sequences."""
+
+    def ops(self, batch: Batch) -> tuple[OpTime, ...]:
+        """The step, operation by operation."""
+
+
+class StepCost:
+    """Seconds of one engine step.
+
+    Made by `StepCost.linear` or `StepCost.load`; asked in Python through `step`, or in
+    compiled loops by handing `tables(...)` to `cost_models.kernel.step_time`.
+    """
+
+    def __init__(self, form: CostForm):
+        self.form = form
+
+    @classmethod
+    def linear(cls, t_mem_s: float, t_flop_s_per_token: float, t_seq_s: float = 0.0) -> StepCost:
+        """Price a step as ``t_mem_s + tokens·t_flop_s_per_token + sequences·t_seq_s``.
+
+        Parameters
+        ----------
+        t_mem_s : seconds per step, whatever it holds: weights / memory bandwidth.
+        t_flop_s_per_token : seconds per token: 2 · parameters / FLOP/s.
+        t_seq_s : seconds per scheduled sequence.
+        """
+        from cost_models.linear import LinearForm
+
+        return cls(LinearForm(t_mem_s, t_flop_s_per_token, t_seq_s))
+
+    @property
+    def provenance(self) -> str:
+        """Where the numbers come from and their measured error, in a line or two."""
+        return self.form.provenance
+
+    @property
+    def floor(self) -> float:
+        """Seconds of the smallest step: one sequence decodes one token at context 1."""
+        return self.step(decode_contexts=[1]).total_s
+
+    def tables(self, max_tokens: int, max_seqs: int) -> CostTables:
+        """Arrays for `kernel.step_time`.
+
+        Parameters
+        ----------
+        max_tokens : the most tokens, padding included, that a step can reach.
+        max_seqs : the most sequences that a step can schedule.
+        """
+        if max_tokens < 1 or max_seqs < 1:
+            raise InputError(
+                f"cost tables for {max_tokens} tokens and {max_seqs} sequences: both are 1 or more."
+            )
+        return self.form.tables(int(max_tokens), int(max_seqs))
+
+    def step(
+        self,
+        decode_contexts: Sequence[int] = (),
+        prefills: Sequence[tuple[int, int]] = (),
+    ) -> StepTime:
+        """Price one step given sequence by sequence.
+
+        Parameters
+        ----------
+        decode_contexts : context of each decoding sequence, its new token included (≥ 1).
+        prefills : (chunk, past) of each prompt: tokens computed now (≥ 1) and before (≥ 0).
+
+        Raises
+        ------
+        InputError : for an empty step, a context or chunk below 1, or a past below 0.
+        """
+        batch = Batch.of(decode_contexts, prefills)
+        if batch.tokens == 0:
+            raise InputError("an empty step has no price: give a decode context or a prefill.")
+        tables = self.tables(batch.tokens, batch.scheduled_seqs)
+        gpu_s, host_s = kernel.step_time(tables, *batch)
+        return StepTime(
+            gpu_s=float(gpu_s),
+            host_s=float(host_s),
+            total_s=float(gpu_s + host_s),
+            ops=self.form.ops(batch),
+        )
