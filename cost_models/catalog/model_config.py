@@ -1,0 +1,163 @@
+"""From a Hugging Face config.json (or a catalogue entry, which holds one) to a `Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cost_models.catalog import files
+from cost_models.catalog.model_shape import DTYPE_BYTES, Model
+from cost_models.errors import InputError
+
+# Dense decoders: whether the MLP has a gate, and whether q, k and v carry biases
+# (None: the key attention_bias says so) and norms of their own.
+GATED, PLAIN = 3, 2
+ARCHITECTURES: dict[str, tuple[int, bool | None, bool]] = {
+    "LlamaForCausalLM": (GATED, None, False),
+    "MistralForCausalLM": (GATED, None, False),
+    "Qwen2ForCausalLM": (GATED, True, False),
+    "Qwen3ForCausalLM": (GATED, None, True),
+    "GemmaForCausalLM": (GATED, None, False),
+    "GraniteForCausalLM": (GATED, None, False),
+    "Olmo2ForCausalLM": (GATED, None, True),
+    "Phi3ForCausalLM": (GATED, None, False),
+    "SmolLM3ForCausalLM": (GATED, None, False),
+    "Glm4ForCausalLM": (GATED, None, False),
+    "Starcoder2ForCausalLM": (PLAIN, True, False),
+}
+
+# Keys whose presence means that the model is not a plain dense decoder.
+UNSUPPORTED = {
+    "num_experts": "mixture-of-experts layers",
+    "num_local_experts": "mixture-of-experts layers",
+    "n_routed_experts": "mixture-of-experts layers",
+    "kv_lora_rank": "multi-head latent attention",
+    "ssm_state_size": "state-space layers",
+    "mamba_d_state": "state-space layers",
+    "linear_num_value_heads": "linear-attention layers",
+    "is_encoder_decoder": "an encoder",
+}
+
+
+class HfConfig(BaseModel):
+    """The keys of a Hugging Face config.json that shape the computation."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    architectures: list[str] = Field(min_length=1)
+    num_hidden_layers: int = Field(gt=0)
+    hidden_size: int = Field(gt=0)
+    intermediate_size: int = Field(gt=0)
+    num_attention_heads: int = Field(gt=0)
+    num_key_value_heads: int | None = Field(default=None, gt=0)
+    head_dim: int | None = Field(default=None, gt=0)
+    vocab_size: int = Field(gt=0)
+    max_position_embeddings: int = Field(gt=0)
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    sliding_window: int | None = None
+    use_sliding_window: bool = True
+    quantization_config: dict[str, Any] | None = None
+
+
+def _weight_dtype(config: HfConfig, where: str) -> str:
+    if config.quantization_config is None:
+        return "bf16"
+    method = str(config.quantization_config.get("quant_method", "unknown"))
+    if method == "fp8":
+        return "fp8"
+    raise InputError(
+        f"{where}: quantization_config.quant_method = {method!r} is not supported; weights are "
+        "bf16 or fp8."
+    )
+
+
+def _from_config(data: Mapping[str, Any], name: str, where: str) -> Model:
+    for key, what in UNSUPPORTED.items():
+        if data.get(key):
+            raise InputError(
+                f"{where}: {key} = {data[key]!r} means {what}, which this version does not "
+                "model; it takes dense decoder models."
+            )
+    if "text_config" in data:
+        raise InputError(
+            f"{where}: text_config means a multimodal model, which this version does not model; "
+            "give the configuration of its text decoder alone."
+        )
+    config = files.validate(HfConfig, data, where)
+    architecture = config.architectures[0]
+    if architecture not in ARCHITECTURES:
+        raise InputError(
+            f"{where}: architecture {architecture!r} is not modelled; known are "
+            f"{', '.join(sorted(ARCHITECTURES))}."
+        )
+    mlp_matrices, qkv_bias, qk_norm = ARCHITECTURES[architecture]
+    notes = []
+    window = config.sliding_window if config.use_sliding_window else None
+    if window is not None and 0 < window < config.max_position_embeddings:
+        notes.append(
+            f"{name}: its sliding window of {window} tokens is priced as full attention, which "
+            "is exact for contexts up to the window."
+        )
+    return Model(
+        name=name,
+        num_layers=config.num_hidden_layers,
+        hidden_size=config.hidden_size,
+        intermediate_size=config.intermediate_size,
+        num_heads=config.num_attention_heads,
+        num_kv_heads=config.num_key_value_heads or config.num_attention_heads,
+        head_dim=config.head_dim or config.hidden_size // config.num_attention_heads,
+        vocab_size=config.vocab_size,
+        max_position_embeddings=config.max_position_embeddings,
+        mlp_matrices=mlp_matrices,
+        qkv_bias=config.attention_bias if qkv_bias is None else qkv_bias,
+        qk_norm=qk_norm,
+        tie_word_embeddings=config.tie_word_embeddings,
+        weight_dtype=_weight_dtype(config, where),
+        source=str(data.get("source", where)),
+        notes=tuple(notes),
+    )
+
+
+def _named(name: str) -> Model:
+    path = files.find("models", name)
+    data = files.read_mapping(path)
+    known = path.parent == files.ROOT / "models"
+    return _from_config(data, path.stem if known else name, str(path))
+
+
+def model(spec: str | Path | Mapping[str, Any]) -> Model:
+    """A model by catalogue name, from a config.json, or from a mapping.
+
+    Parameters
+    ----------
+    spec : a catalogue name; a path to a Hugging Face config.json; a mapping ``{name: one of
+        these, weight_dtype: bf16 | fp8, kv_dtype: bf16 | fp8}``; or the content of a
+        config.json.
+
+    Raises
+    ------
+    InputError : for an unknown name, a missing or wrong key, or an architecture that is
+        not modelled.
+    """
+    if not isinstance(spec, Mapping):
+        return _named(str(spec))
+    if "hidden_size" in spec:
+        return _from_config(spec, str(spec.get("name", "model")), "model")
+    unknown = sorted(set(spec) - {"name", "weight_dtype", "kv_dtype"})
+    if unknown or "name" not in spec:
+        what = f"model.{unknown[0]} is not a key" if unknown else "model.name is missing"
+        raise InputError(f"{what}; a model mapping has name, weight_dtype and kv_dtype.")
+    dtypes: dict[str, Any] = {}
+    for key in ("weight_dtype", "kv_dtype"):
+        value = spec.get(key)
+        if value is None:
+            continue
+        if value not in DTYPE_BYTES:
+            raise InputError(f"model.{key} = {value!r}: allowed are {', '.join(DTYPE_BYTES)}.")
+        dtypes[key] = value
+    return replace(_named(str(spec["name"])), **dtypes)

@@ -1,0 +1,148 @@
+"""Engine releases: what a server starts with when its operator says nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cost_models.catalog import files
+from cost_models.catalog.devices import GIB, Gpu
+from cost_models.errors import InputError
+
+
+class HostTime(BaseModel):
+    """The engine's own time, outside the GPU, with synchronous scheduling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    per_step_s: float = Field(ge=0)
+    per_seq_s: float = Field(ge=0)
+    source: str
+
+
+class BatchLimits(BaseModel):
+    """Default batch limits of one class of GPUs; the first class that holds a GPU counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_memory_gib: float = Field(ge=0)
+    not_a100: bool = False
+    max_num_batched_tokens: int = Field(gt=0)
+    max_num_seqs: int = Field(gt=0)
+
+
+class Release(BaseModel):
+    """One release, holding from `version` until the next one listed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str
+    gpu_memory_utilization: float = Field(gt=0, le=1)
+    cuda_graph_memory_counted: bool
+    async_scheduling: bool
+    enable_prefix_caching: bool
+    watermark: float = Field(ge=0, lt=1)
+    scheduler_reserve_full_isl: bool
+    block_size: int = Field(gt=0)
+    batch_limits: list[BatchLimits] = Field(min_length=1)
+    host: HostTime
+    source: str
+
+
+class EngineFile(BaseModel):
+    """One engine: its releases, oldest first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    releases: list[Release] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class EngineDefaults:
+    """What a release does on a GPU when nothing is set.
+
+    Attributes
+    ----------
+    engine, version : the engine and the catalogue release that these come from.
+    max_num_seqs, max_num_batched_tokens : batch limits of its API server on this GPU.
+    gpu_memory_utilization : share of the GPU's memory that the engine may take.
+    cuda_graph_memory_counted : the KV cache is made smaller by the CUDA graphs.
+    async_scheduling : the next step is scheduled while the GPU works on this one.
+    enable_prefix_caching, watermark, scheduler_reserve_full_isl, block_size : of the
+        scheduler and its KV cache.
+    host : the engine's own time per step and per sequence, scheduled synchronously.
+    source : where the values come from.
+    """
+
+    engine: str
+    version: str
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    cuda_graph_memory_counted: bool
+    async_scheduling: bool
+    enable_prefix_caching: bool
+    watermark: float
+    scheduler_reserve_full_isl: bool
+    block_size: int
+    host: HostTime
+    source: str
+
+
+def _version_key(version: str) -> tuple[int, ...]:
+    parts = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    if parts is None:
+        raise InputError(
+            f"engine_version {version!r} is not a version number; write it like 0.12 or 0.12.0."
+        )
+    return tuple(int(part) for part in parts.group(1).split("."))
+
+
+def _release(engine: str, releases: list[Release], version: str | None) -> Release:
+    """The newest release not after `version`; the newest of all when it is None."""
+    if version is None:
+        return releases[-1]
+    wanted = _version_key(version)
+    found = [release for release in releases if _version_key(release.version) <= wanted]
+    if not found:
+        raise InputError(
+            f"engine_version {version!r} of {engine} is older than {releases[0].version}, the "
+            "oldest in the catalogue; its rules are not known."
+        )
+    return found[-1]
+
+
+def engine_defaults(engine: str, version: str | None, gpu: Gpu) -> EngineDefaults:
+    """Defaults of an engine's API server on a GPU.
+
+    Parameters
+    ----------
+    engine : catalogue name, such as ``"vllm"``.
+    version : a release number; one between two catalogue entries takes the older one's
+        values, None the newest.
+    gpu : memory and name decide the batch limits.
+
+    Raises
+    ------
+    InputError : for an unknown engine, a malformed version, or one before the catalogue's.
+    """
+    path = files.find("engines", engine)
+    data: dict[str, Any] = files.read_mapping(path)
+    release = _release(engine, files.validate(EngineFile, data, str(path)).releases, version)
+    memory_gib = gpu.cuda_visible_bytes / GIB
+    limits = next(
+        entry
+        for entry in release.batch_limits
+        if memory_gib >= entry.min_memory_gib and not (entry.not_a100 and gpu.is_a100)
+    )
+    shared = release.model_dump(exclude={"batch_limits", "host"})
+    return EngineDefaults(
+        engine=engine,
+        max_num_seqs=limits.max_num_seqs,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        host=release.host,
+        **shared,
+    )

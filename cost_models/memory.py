@@ -1,0 +1,159 @@
+"""KV blocks that fit on a GPU, summed up as the engine does it when it starts.
+
+vLLM takes ``gpu_memory_utilization`` of what CUDA reports, loads the weights, runs one
+step of ``max_num_batched_tokens`` tokens and ``max_num_seqs`` sequences to see the peak of
+its activations, and gives the rest to the KV cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cost_models.catalog import EngineDefaults, Gpu, Model, engine_defaults
+from cost_models.errors import InputError
+
+GIB = 2**30
+
+# What an engine process holds outside PyTorch's allocator beside the CUDA context.
+NON_TORCH_BYTES = int(0.15 * GIB)
+# NCCL's and the custom all-reduce's buffers on each rank of a tensor-parallel group.
+COMMUNICATION_BYTES = int(0.4 * GIB)
+# CUDA graphs: the engine's estimate of their private memory per captured layer.
+CUDA_GRAPH_BYTES_PER_LAYER = int(5e6)
+# Logits in bf16, their float32 copy, and the sampler's working copies of it.
+SAMPLER_BYTES_PER_LOGIT = 2 + 4 + 4
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """How one GPU's memory is divided.
+
+    Attributes
+    ----------
+    num_gpu_blocks : KV blocks that fit, the null block included, as the engine logs it.
+    block_size : tokens per block.
+    kv_bytes_per_token : bytes of KV cache per token on one rank.
+    lines : (label, bytes) of the sum; what is taken away is negative, the last is the rest.
+    """
+
+    num_gpu_blocks: int
+    block_size: int
+    kv_bytes_per_token: int
+    lines: tuple[tuple[str, int], ...]
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the KV cache holds."""
+        return self.num_gpu_blocks * self.block_size
+
+
+def activation_bytes(model: Model, tp: int, max_num_batched_tokens: int, max_num_seqs: int) -> int:
+    """Peak of the activations of one step on one rank, in bytes.
+
+    The larger of two moments: the MLP's products with two residual streams beside them, and
+    the sampler's copies of the logits.
+    """
+    ffn = model.intermediate_size // tp
+    mlp = max_num_batched_tokens * (model.mlp_matrices * ffn + 2 * model.hidden_size) * 2
+    seqs = min(max_num_seqs, max_num_batched_tokens)
+    sampler = (
+        seqs * model.vocab_size * SAMPLER_BYTES_PER_LOGIT
+        + 2 * max_num_batched_tokens * model.hidden_size * 2
+    )
+    return int(max(mlp, sampler))
+
+
+def kv_budget(
+    model: Model,
+    gpu: Gpu,
+    tp: int = 1,
+    *,
+    gpu_memory_utilization: float | None = None,
+    max_num_batched_tokens: int | None = None,
+    max_num_seqs: int | None = None,
+    block_size: int | None = None,
+    defaults: EngineDefaults | None = None,
+) -> MemoryBudget:
+    """KV blocks that fit on each of `tp` GPUs.
+
+    Parameters
+    ----------
+    model, gpu : from the catalogue.
+    tp : tensor-parallel size.
+    gpu_memory_utilization, max_num_batched_tokens, max_num_seqs, block_size : None takes
+        the engine's default.
+    defaults : of the engine's release; the newest vLLM when None.
+
+    Raises
+    ------
+    InputError : when the weights and activations leave no room, saying by how much and what
+        would make them fit.
+    """
+    model.check_tp(tp)
+    known = defaults or engine_defaults("vllm", None, gpu)
+    share = (
+        known.gpu_memory_utilization if gpu_memory_utilization is None else gpu_memory_utilization
+    )
+    if not 0 < share <= 1:
+        raise InputError(
+            f"kv_cache.gpu_memory_utilization = {share}: give a share above 0 and up to 1."
+        )
+    tokens = max_num_batched_tokens or known.max_num_batched_tokens
+    seqs = max_num_seqs or known.max_num_seqs
+    block = block_size or known.block_size
+
+    lines = [
+        (f"{gpu.name}: {share:g} of CUDA-visible memory", int(share * gpu.cuda_visible_bytes)),
+        (f"weights ({model.weight_dtype}, 1 of {tp} ranks)", -model.weight_bytes(tp)),
+        ("CUDA and libraries", -NON_TORCH_BYTES),
+        (
+            f"peak activations ({tokens} tokens, {seqs} sequences)",
+            -activation_bytes(model, tp, tokens, seqs),
+        ),
+    ]
+    if tp > 1:
+        lines.append(("communication buffers", -COMMUNICATION_BYTES))
+    if known.cuda_graph_memory_counted:
+        lines.append(("CUDA graphs", -CUDA_GRAPH_BYTES_PER_LAYER * model.num_layers))
+    rest = sum(amount for _, amount in lines)
+    block_bytes = block * model.kv_bytes_per_token(tp)
+    if rest < 2 * block_bytes:
+        raise _does_not_fit(model, gpu, tp, share, rest, block_bytes)
+    lines.append(("KV cache", rest))
+    return MemoryBudget(
+        num_gpu_blocks=rest // block_bytes,
+        block_size=block,
+        kv_bytes_per_token=model.kv_bytes_per_token(tp),
+        lines=tuple(lines),
+    )
+
+
+def _does_not_fit(
+    model: Model, gpu: Gpu, tp: int, share: float, rest: int, block_bytes: int
+) -> InputError:
+    """The refusal of a model that leaves no room, with what would help."""
+    missing = 2 * block_bytes - rest
+    remedies = []
+    for ranks in (2 * tp, 4 * tp, 8 * tp):
+        try:
+            model.check_tp(ranks)
+        except InputError:
+            break
+        saved = model.weight_bytes(tp) - model.weight_bytes(ranks)
+        if saved > missing + COMMUNICATION_BYTES:
+            remedies.append(f"tensor_parallel {ranks}")
+            break
+    if model.weight_dtype == "bf16":
+        fp8_saved = model.linear_params(tp)
+        if fp8_saved > missing:
+            remedies.append("weight_dtype fp8")
+    needed = share + missing / gpu.cuda_visible_bytes
+    if needed <= 0.98:
+        remedies.append(f"gpu_memory_utilization {needed + 0.005:.2f}")
+    remedies.append("a GPU with more memory")
+    return InputError(
+        f"{model.name} does not fit on {gpu.name} with tensor_parallel {tp}: weights of "
+        f"{model.weight_bytes(tp) / GIB:.1f} GiB and activations exceed "
+        f"{share:g} x {gpu.cuda_visible_bytes / GIB:.1f} GiB by {missing / GIB:.1f} GiB; what "
+        f"would make it fit: {' or '.join(remedies)}."
+    )
