@@ -1,0 +1,46 @@
+"""What all sections of a scenario share: strict, frozen, and clear about keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+Count = Annotated[int, Field(ge=1)]
+NonNegativeCount = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class Section(BaseModel):
+    """A mapping of the scenario file.
+
+    Strict: ``"8"`` is no number and ``true`` no count.  Unknown and missing keys are
+    looked for here rather than left to pydantic, so that the error can list the keys
+    that this section does have.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        allowed = list(cls.model_fields)
+        for key in data:
+            if key not in cls.model_fields:
+                raise PydanticCustomError(
+                    "unknown_key", "unknown key", {"key": str(key), "allowed": allowed}
+                )
+        for key, field in cls.model_fields.items():
+            if field.is_required() and key not in data:
+                raise PydanticCustomError(
+                    "missing_key", "missing key", {"key": key, "about": field.description or ""}
+                )
+        return data

@@ -1,0 +1,40 @@
+"""The machines: how many replicas of what, behind which router."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simulator.scenario.base import Count, NonNegative, Section
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class ModelSpec(Section):
+    """The model that is served."""
+
+    name: Name
+    """catalogue name, or path of a Hugging Face config.json, relative to the scenario file"""
+    weight_dtype: Name | None = None
+    """bf16, fp8, ...; null: as the catalogue or config.json says"""
+    kv_dtype: Name | None = None
+    """data type of the KV cache; null: as the catalogue or config.json says"""
+
+
+class ClusterSpec(Section):
+    """GPUs, engine and router."""
+
+    gpu: Name = "h100_sxm"
+    """catalogue name of the GPU, or path of a YAML file like the catalogue's"""
+    tensor_parallel: Count = 1
+    """GPUs per replica"""
+    replicas: Count = 1
+    """engines behind the router"""
+    engine: Name = "vllm"
+    engine_version: Name | None = None
+    """release whose defaults and host time are used; null: the catalogue's newest"""
+    router: Literal["round_robin", "least_outstanding"] = "round_robin"
+    """least_outstanding: fewest requests running and waiting"""
+    price_per_gpu_hour: NonNegative | None = None
+    """dollars; null: the catalogue's"""

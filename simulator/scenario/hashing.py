@@ -1,0 +1,74 @@
+"""The identity of a scenario: equal hashes give equal results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cost_models.catalog import files
+from simulator.errors import InputError
+
+# Raised whenever the same scenario starts to give other results.
+SEMANTICS_VERSION = 1
+
+
+def hash_of(mapping: dict[str, Any], base_dir: Path) -> str:
+    """SHA-256, in hex, of a scenario and of the contents of the files that it names.
+
+    Parameters
+    ----------
+    mapping : the scenario in plain types, defaults included; its name does not count.
+    base_dir : folder to which its relative paths refer.
+    """
+    scenario = json.loads(json.dumps({k: v for k, v in mapping.items() if k != "name"}))
+    for holder, key in _file_keys(scenario):
+        holder[key] = file_sha256(base_dir / holder[key])
+    text = json.dumps(
+        {"semantics": SEMANTICS_VERSION, "scenario": scenario, "facts": _facts(mapping, base_dir)},
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256, in hex, of a file's bytes."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _file_keys(scenario: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where the paths of data files stand: (mapping that holds the key, key)."""
+    workload = scenario["workload"]
+    if "trace" in workload:
+        yield workload["trace"], "path"
+    for holder in (workload, *workload.get("classes", ())):
+        if "file" in holder.get("lengths", {}):
+            yield holder["lengths"], "file"
+
+
+def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
+    """Digests of the catalogue entries that the scenario is priced with."""
+    model, cluster = mapping["model"], mapping["cluster"]
+    entries = {
+        "models": model if isinstance(model, str) else model["name"],
+        "gpus": cluster["gpu"],
+        "engines": cluster["engine"],
+    }
+    return {
+        kind: file_sha256(files.find(kind, at_base(name, base_dir)))
+        for kind, name in entries.items()
+    }
+
+
+def at_base(name: str, base_dir: Path) -> str:
+    """A catalogue name as it is; the path of a user's file seen from `base_dir`."""
+    path = base_dir / name
+    return str(path) if path.is_file() else name

@@ -1,0 +1,26 @@
+"""Memory for keys and values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simulator.scenario.base import Count, Section
+
+
+class KvCacheSpec(Section):
+    """Size and allocator of the KV cache of one replica."""
+
+    allocator: Literal["paged", "contiguous"] = "paged"
+    """contiguous reserves room for prompt + max_tokens when a request is admitted"""
+    block_size: Count = 16
+    """tokens per block"""
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    """part of GPU memory that the engine may use; null: engine default"""
+    num_gpu_blocks: Annotated[int, Field(ge=2)] | None = None
+    """blocks, as the engine's log gives them (one is a placeholder); null: what fits"""
+    enable_prefix_caching: Literal[False] | None = None
+    """null: off"""
+    max_model_len: Annotated[int, Field(ge=2)] | None = None
+    """most tokens of a request; null: the model's limit, lowered to what fits"""

@@ -1,0 +1,19 @@
+"""Fixtures that every layer of tests uses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of recordings, traces and measurements that are not part of the repository."""
+    folder = Path(os.environ.get("SERVECAST_SHARED", ROOT.parent / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"no recordings at {folder}; set SERVECAST_SHARED to the folder that has them")
+    return folder
