@@ -1,0 +1,1 @@
+"""The `servecast` command: one file per command, heavy imports inside the functions."""

@@ -1,0 +1,199 @@
+"""`servecast list` and `servecast show`: what is known by name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Kind(StrEnum):
+    """The catalogues."""
+
+    models = "models"
+    gpus = "gpus"
+    engines = "engines"
+    schedulers = "schedulers"
+    scenarios = "scenarios"
+
+
+def list_entries(kind: Annotated[Kind, typer.Argument(help="Which catalogue.")]) -> None:
+    """List a catalogue."""
+    _print(_LISTS[kind]())
+
+
+def show(name: Annotated[str, typer.Argument(help="Any name that `list` prints.")]) -> None:
+    """Show one entry of a catalogue."""
+    from cost_models.catalog import files
+    from simulator.errors import InputError
+    from simulator.scenario import POLICIES, builtin_scenarios
+    from simulator.scenario.unsupported import nearest
+
+    shown = {
+        **dict.fromkeys(builtin_scenarios(), _show_text),
+        **dict.fromkeys(POLICIES, _show_policy),
+        **dict.fromkeys(files.names("models"), _show_model),
+        **dict.fromkeys(files.names("gpus"), _show_gpu),
+        **dict.fromkeys(files.names("engines"), _show_entry),
+    }
+    if name not in shown:
+        near = nearest(name, list(shown))
+        hint = f"did you mean {near}?" if near else "see servecast list --help"
+        raise InputError(f"nothing is called {name!r}; {hint}")
+    shown[name](name)
+
+
+def _table(title: str, *columns: str) -> Table:
+    """An empty table; columns that start with ``>`` are numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for index, column in enumerate(columns):
+        right = column.startswith(">")
+        justify = "right" if right else "left"
+        table.add_column(column.removeprefix(">"), justify=justify, no_wrap=index == 0)
+    return table
+
+
+def _print(what: Any) -> None:
+    from rich.console import Console
+
+    Console().print(what, highlight=False)
+
+
+def _models() -> Table:
+    from cost_models.catalog import files, model
+
+    table = _table(
+        "Models (a Hugging Face config.json works as well)",
+        "name", ">parameters, 1e9", ">layers", ">KV heads", ">max tokens", ">weights, GB",
+        ">KV, kB/token",
+    )  # fmt: skip
+    for name in files.names("models"):
+        m = model(name)
+        table.add_row(
+            name,
+            f"{m.params_total / 1e9:.1f}",
+            str(m.num_layers),
+            str(m.num_kv_heads),
+            str(m.max_position_embeddings),
+            f"{m.weight_bytes(1) / 1e9:.1f}",
+            f"{m.kv_bytes_per_token(1) / 1e3:.0f}",
+        )
+    return table
+
+
+def _gpus() -> Table:
+    from cost_models.catalog import files, gpu
+
+    table = _table(
+        "GPUs (peaks are dense; a price is a reference that cluster.price_per_gpu_hour overrides)",
+        "name", "title", ">memory, GB", ">TB/s", ">bf16 TFLOP/s", ">W", ">$/h",
+    )  # fmt: skip
+    for name in files.names("gpus"):
+        g = gpu(name)
+        table.add_row(
+            name,
+            g.title,
+            f"{g.memory_bytes / 1e9:.0f}",
+            f"{g.memory_bandwidth_bytes_per_s / 1e12:.2f}",
+            f"{g.peak_flops('bf16') / 1e12:.0f}",
+            f"{g.tdp_w:.0f}",
+            f"{g.price_per_gpu_hour:.2f}",
+        )
+    return table
+
+
+def _engines() -> Table:
+    from cost_models.catalog import files
+
+    table = _table(
+        "Engines (a release holds until the next one; servecast show NAME for its defaults)",
+        "name", "releases",
+    )  # fmt: skip
+    for name in files.names("engines"):
+        releases = files.read_mapping(files.find("engines", name))["releases"]
+        table.add_row(name, ", ".join(str(release["version"]) for release in releases))
+    return table
+
+
+def _schedulers() -> Table:
+    from simulator.scenario import POLICIES
+
+    table = _table("Schedulers (your own: scheduler.policy: module:attr)", "name", "rule")
+    for name, rule in POLICIES.items():
+        table.add_row(name, rule)
+    return table
+
+
+def _scenarios() -> Table:
+    from simulator.scenario import builtin_scenarios
+    from simulator.scenario.builtin import question_of
+
+    table = _table("Scenarios (run one: servecast run NAME)", "name", "question")
+    for name, path in builtin_scenarios().items():
+        table.add_row(name, question_of(path))
+    return table
+
+
+_LISTS = {
+    Kind.models: _models,
+    Kind.gpus: _gpus,
+    Kind.engines: _engines,
+    Kind.schedulers: _schedulers,
+    Kind.scenarios: _scenarios,
+}
+
+
+def _show_text(name: str) -> None:
+    """A scenario as its file has it, to be read or redirected into a file of one's own."""
+    from simulator.scenario import find_scenario
+
+    typer.echo(find_scenario(name).read_text(encoding="utf-8"), nl=False)
+
+
+def _show_policy(name: str) -> None:
+    from simulator.scenario import POLICIES
+
+    typer.echo(f"scheduler.policy: {name}\n  {POLICIES[name]}")
+
+
+def _show_model(name: str) -> None:
+    from dataclasses import asdict
+
+    from cost_models.catalog import model
+
+    _print_facts(name, asdict(model(name)))
+
+
+def _show_gpu(name: str) -> None:
+    from cost_models.catalog import gpu
+
+    _print_facts(name, gpu(name).model_dump())
+
+
+def _show_entry(name: str) -> None:
+    from cost_models.catalog import files
+
+    typer.echo(files.find("engines", name).read_text(encoding="utf-8"), nl=False)
+
+
+def _print_facts(title: str, facts: dict[str, Any]) -> None:
+    table = _table(title, "fact", "value")
+    table.columns[1].overflow = "fold"
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{k} {v:.3e}" for k, v in value.items())
+        elif isinstance(value, int) and not isinstance(value, bool):
+            value = f"{value:,}"
+        elif isinstance(value, float) and value >= 1e6:
+            value = f"{value:.3e}"
+        elif isinstance(value, tuple):
+            value = " ".join(value)
+        table.add_row(key, str(value))
+    _print(table)

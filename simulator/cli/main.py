@@ -1,0 +1,62 @@
+"""The `servecast` command.
+
+Command files import only typer at the top, so that ``servecast --help`` stays instant;
+what they need to work is imported when they run.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from simulator.cli.catalogue import list_entries, show
+from simulator.cli.init import init
+from simulator.errors import InputError
+
+app = typer.Typer(
+    name="servecast",
+    help="Simulate LLM serving: latency, throughput, goodput and cost, without a GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init")(init)
+app.command("list")(list_entries)
+app.command("show")(show)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"servecast {version('servecast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; exit 2 for bad input, 130 when interrupted."""
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
