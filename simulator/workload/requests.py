@@ -12,6 +12,16 @@ from simulator.errors import InputError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+COLUMNS = (
+    "arrival_s",
+    "prompt_tokens",
+    "output_tokens",
+    "max_tokens",
+    "predicted_tokens",
+    "priority",
+    "class_id",
+)
+
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Requests:
@@ -35,6 +45,7 @@ class Requests:
     class_names : names of the SLO classes; ("default",) where none are declared.
     ids : names as the source gives them, or None: then row i is called ``r{i}``.
     max_concurrency : seats of a client-side semaphore, as benchmarks use it, or None.
+    notes : sentences on how the workload was read or made, for the report.
     """
 
     arrival_s: Floats
@@ -47,14 +58,14 @@ class Requests:
     class_names: tuple[str, ...] = ("default",)
     ids: tuple[str, ...] | None = None
     max_concurrency: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.arrival_s)
 
     def __post_init__(self) -> None:
         n = len(self.arrival_s)
-        for name in ("prompt_tokens", "output_tokens", "max_tokens", "predicted_tokens",
-                     "priority", "class_id"):
+        for name in COLUMNS:
             if len(getattr(self, name)) != n:
                 raise ValueError(f"{name} has {len(getattr(self, name))} rows, arrival_s has {n}")
         if n and (np.diff(self.arrival_s) < 0).any():
@@ -75,7 +86,13 @@ class Requests:
     def id_rank(self) -> Ints:
         """Rank of each name in string order, vLLM's last tie-break under priorities."""
         n = len(self)
-        names = self.ids if self.ids is not None else [f"r{i}" for i in range(n)]
+        if self.ids is not None:
+            order = np.argsort(np.array(self.ids, dtype=str), kind="stable")
+        else:
+            # "r10" comes before "r2": compare the digits flush left, the shorter first.
+            row = np.arange(n)
+            digits = np.searchsorted(10 ** np.arange(1, 19), row, "right") + 1
+            order = np.lexsort((digits, row * 10 ** (19 - digits - 1)))
         rank = np.empty(n, np.int64)
-        rank[np.argsort(np.array(names, dtype=str), kind="stable")] = np.arange(n)
+        rank[order] = np.arange(n)
         return rank

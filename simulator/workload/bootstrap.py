@@ -1,0 +1,42 @@
+"""Replicates of a recorded trace: the same service on another, similar, day."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.errors import InputError
+from simulator.workload.traces.trace import Trace
+
+BLOCKS = 30
+
+
+def resample(trace: Trace, random: np.random.Generator) -> tuple[Trace, str]:
+    """Moving-block bootstrap of a trace's rows, each with the gap before it.
+
+    As many requests as recorded are put together from stretches of consecutive rows
+    that start anywhere.  A stretch is a thirtieth of the trace, two minutes of an hour,
+    so that bursts up to that length stay whole; slower changes of the rate are mixed.
+    The first request keeps no gap before it, as in the recording.
+
+    Source: H. R. Künsch, "The jackknife and the bootstrap for general stationary
+    observations", Annals of Statistics 17 (1989) 1217-1241.
+
+    Returns
+    -------
+    The replicate, and what to say about it.
+    """
+    n = len(trace)
+    if n < 2 * BLOCKS:
+        raise InputError(
+            f"{trace.path}: {n} requests are too few to draw replicates from; "
+            f"use {2 * BLOCKS} or more, or one replicate only"
+        )
+    length = -(-n // BLOCKS)
+    starts = random.integers(1, n - length, BLOCKS, endpoint=True)
+    rows = (starts[:, None] + np.arange(length)).ravel()[:n]
+    gaps = np.diff(trace.arrival_s, prepend=0.0)[rows]
+    gaps[0] = trace.arrival_s[0]
+    return (
+        trace.take(rows, np.cumsum(gaps)),
+        f"drawn from the recording in blocks of {length:,} consecutive requests with their gaps",
+    )

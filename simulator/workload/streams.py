@@ -1,0 +1,58 @@
+"""Random streams: one per purpose, so that variants of a scenario share their luck.
+
+A request keeps its class and its lengths when the arrival rate changes, when requests
+are added behind it, when a predictor is switched on: each of these draws from its own
+stream, the i-th request the i-th number.  Comparing variants request by request then
+compares the variants and not the dice (common random numbers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+
+from simulator.workload.requests import Floats
+
+
+class Purpose(IntEnum):
+    """What a stream is for.  The numbers are part of every result: never renumber."""
+
+    ARRIVALS = 0
+    PROMPT_LENGTHS = 1
+    OUTPUT_LENGTHS = 2
+    CLASSES = 3
+    PREDICTOR = 4
+    BOOTSTRAP = 5
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Random generators of one replicate of a scenario."""
+
+    seed: int
+    replicate: int = 0
+
+    def generator(self, purpose: Purpose, source: int | None = None) -> np.random.Generator:
+        """A fresh generator at the start of a stream.
+
+        `source` tells apart the classes of a workload that have their own arrivals.
+        """
+        key = (self.replicate, int(purpose)) + (() if source is None else (source,))
+        return np.random.Generator(
+            np.random.PCG64(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
+        )
+
+
+@cache
+def _normal_table() -> tuple[Floats, Floats]:
+    z = np.linspace(-8.0, 8.0, 8193)
+    return z, np.array([NormalDist().cdf(value) for value in z])
+
+
+def normal_cdf(z: Floats) -> Floats:
+    """Standard normal distribution function, to 2e-7, without SciPy at run time."""
+    return np.interp(z, *_normal_table())

@@ -1,0 +1,6 @@
+"""Recorded traces: one small file per format behind one registry."""
+
+from simulator.workload.traces.registry import FORMATS, read_trace
+from simulator.workload.traces.trace import Trace
+
+__all__ = ["FORMATS", "Trace", "read_trace"]

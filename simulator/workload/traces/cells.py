@@ -1,0 +1,190 @@
+"""Kinds of cells: how one value is written in a trace, and what is wrong with a bad one.
+
+Each kind reads in two ways.  `take` checks a whole Arrow column at once and declines
+(None) at the slightest doubt; `parse` reads one cell and says what is wrong with it.
+Whatever `take` accepts, `parse` reads to the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Cell = object  # str from CSV; whatever JSON or Parquet hold otherwise; None: absent
+
+# More than any model reads or writes: beyond, a file is in other units or damaged,
+# and sums over many requests would leave int64.
+LARGEST_COUNT = 10**9
+
+_WHOLE = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]{1,15}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_STAMP = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[ T]([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?"
+    r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?",
+    re.ASCII,
+)
+_UNIX_EPOCH = date(1970, 1, 1).toordinal()
+
+
+class BadCell(Exception):
+    """A cell that breaks its kind's rule; the argument says how, after the column's name."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number of something, from `least` to a billion.
+
+    A float that is exactly whole (``10.0``, ``1.5e3``) counts, since spreadsheets and
+    data frames write them; a string in a JSON file does not.
+    """
+
+    least: int = 1
+
+    arrow_type = pa.int64()
+    dtype = np.int64
+
+    def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
+        if column.null_count or not pa.types.is_integer(column.type):
+            return None
+        values = column.cast(pa.int64()).to_numpy()
+        if len(values) and (values.min() < self.least or values.max() > LARGEST_COUNT):
+            return None
+        return np.asarray(values)
+
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
+        value = _number(cell, text=text, whole=True)
+        if value is None or value != value:
+            raise BadCell("is not a number")
+        if value < self.least:
+            raise BadCell(f"is less than {self.least}")
+        if value > LARGEST_COUNT:
+            raise BadCell(f"is more than {LARGEST_COUNT:,}, the largest count that makes sense")
+        if int(value) != value:
+            raise BadCell("is not a whole number")
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """A moment or a span as a finite number; `per_second` of them make a second."""
+
+    per_second: float = 1.0
+
+    arrow_type = pa.float64()
+    dtype = np.float64
+    rule = "is not a finite number"
+
+    def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
+        number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+        if column.null_count or not number:
+            return None
+        values = column.cast(pa.float64(), safe=False).to_numpy()
+        return np.asarray(values) if np.isfinite(values).all() else None
+
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> float:
+        value = _number(cell, text=text, whole=False)
+        if value is None or not np.isfinite(value):
+            raise BadCell(self.rule)
+        return float(value)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A date and time of day, ISO 8601, with or without a zone, kept as ns since 1970 UTC.
+
+    A moment without a zone is taken as UTC; mixing both in a file is legal and told.
+    """
+
+    per_second = 1e9
+    arrow_type = pa.timestamp("ns")
+    dtype = np.int64
+    rule = "is not a date and time such as 2023-11-16 18:15:46.6805900 (1678 to 2261)"
+
+    def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
+        if column.null_count or not pa.types.is_timestamp(column.type):
+            return None
+        try:
+            values = column.cast(pa.timestamp("ns", column.type.tz)).to_numpy()
+        except pa.ArrowInvalid:
+            return None
+        return np.asarray(values, dtype="datetime64[ns]").astype(np.int64)
+
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
+        written = cell.isoformat(" ") if isinstance(cell, datetime) else cell
+        match = _STAMP.fullmatch(written.strip()) if isinstance(written, str) else None
+        if match is None:
+            raise BadCell(self.rule)
+        year, month, day = map(int, match.group(1, 2, 3))
+        hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
+        fraction, zone = match.group(7, 8)
+        try:
+            days = date(year, month, day).toordinal() - _UNIX_EPOCH
+        except ValueError as error:
+            raise BadCell(self.rule) from error
+        offset = _offset_minutes(zone)
+        if hour > 23 or minute > 59 or second > 59 or offset is None or not 1678 <= year <= 2261:
+            raise BadCell(self.rule)
+        quirks["moments with a zone" if zone else "moments without a zone"] += 1
+        seconds = (days * 24 + hour) * 3600 + (minute - offset) * 60 + second
+        return seconds * 1_000_000_000 + int((fraction or "0").ljust(9, "0"))
+
+
+@dataclass(frozen=True)
+class Label:
+    """A name: of a class, a session, a request."""
+
+    arrow_type = pa.string()
+    dtype = np.object_
+    rule = "is missing"
+
+    def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
+        if column.null_count or not pa.types.is_string(column.type):
+            return None
+        if pc.min(pc.utf8_length(column)).as_py() == 0:
+            return None
+        return np.asarray(column.to_numpy())
+
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> str:
+        if cell is None or isinstance(cell, float | list | dict) or cell == "":
+            raise BadCell(self.rule)
+        try:
+            str(cell).encode()
+        except UnicodeEncodeError as error:
+            raise BadCell("is not UTF-8 text") from error
+        return str(cell)
+
+
+CellKind = Count | Elapsed | Stamp | Label
+
+
+def _number(cell: Cell, *, text: bool, whole: bool) -> float | int | None:
+    """The number in a cell, None when there is none; NaN and infinities pass."""
+    if isinstance(cell, bool):
+        return None
+    if isinstance(cell, int | float):
+        return cell
+    if not text or not isinstance(cell, str) or len(cell) > 400:
+        return None
+    cell = cell.strip(" \t")
+    if whole and _WHOLE.fullmatch(cell):
+        return int(cell, 16 if cell[:2] in ("0x", "0X") else 10)
+    return float(cell) if _NUMBER.fullmatch(cell) else None
+
+
+def _offset_minutes(zone: str | None) -> int | None:
+    """Minutes east of UTC of ``Z``, ``+02``, ``-0730``, ``+02:00``; None out of range."""
+    if zone in (None, "Z"):
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
+    if hours > 23 or minutes > 59:
+        return None
+    return (hours * 60 + minutes) * (-1 if zone[0] == "-" else 1)

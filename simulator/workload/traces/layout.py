@@ -1,0 +1,79 @@
+"""How a trace format is declared: which columns it has and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from simulator.workload.traces.cells import CellKind
+from simulator.workload.traces.source import Kind
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a format.
+
+    Attributes
+    ----------
+    role : what it is to the simulator: arrival, prompt_tokens, output_tokens, id,
+        class_name, priority, max_tokens, or a name that the layout's `derive` reads.
+    names : what the column or JSON key is called; the first is the usual one.
+    kind : how its cells are written.
+    required : whether a file without it has another format.
+    default : value where an optional cell is empty.
+    """
+
+    role: str
+    names: tuple[str, ...]
+    kind: CellKind
+    required: bool = True
+    default: int | float | str | None = None
+
+    def find(self, names: Iterable[str]) -> str | None:
+        """This column among `names`, case and outer blanks aside; None when absent."""
+        known = {name.strip().casefold(): name for name in names}
+        return next((known[n.casefold()] for n in self.names if n.casefold() in known), None)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A trace format.
+
+    Attributes
+    ----------
+    name : as in ``trace.format``.
+    about : what writes or reads it, one line.
+    kinds : ways of writing rows in which it comes.
+    fields : its columns.
+    distinct : columns that no other format has; seen beside the required ones, they
+        settle the format.
+    unused : columns that matter in the source but not here yet, each with the sentence
+        that says so.
+    check : what is wrong with a row whose cells are all well, or None.  It gets the raw
+        cells by role, with parsed values for those of `fields`.
+    derive : turns the columns of `fields` into the simulator's roles, where they differ.
+    """
+
+    name: str
+    about: str
+    kinds: tuple[Kind, ...]
+    fields: tuple[Field, ...]
+    distinct: tuple[str, ...] = ()
+    unused: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Mapping[str, Any]], str | None] | None = None
+    derive: Callable[[Columns], Columns] | None = None
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Usual names of the columns that must be there."""
+        return tuple(f.names[0] for f in self.fields if f.required)
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Usual names of required columns that are not among `names`."""
+        names = list(names)
+        return [f.names[0] for f in self.fields if f.required and f.find(names) is None]

@@ -1,0 +1,169 @@
+"""Rows of a trace file one by one, each with its place in the file, good or bad."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from simulator.errors import InputError
+from simulator.workload.traces.source import Source
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row: its cells by column name, or what is wrong with the row as a whole."""
+
+    line: int
+    cells: Mapping[str, Any]
+    fault: str | None = None
+
+
+class _Lines:
+    """Lines of a text stream, remembering whether the last one was ended."""
+
+    def __init__(self, stream: pa.NativeFile, newline: str) -> None:
+        self.ended = True
+        self._text = io.TextIOWrapper(
+            stream, encoding="utf-8-sig", errors="surrogateescape", newline=newline
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._text:
+            self.ended = line.endswith(("\n", "\r"))
+            yield line
+
+
+def column_names(source: Source) -> list[str]:
+    """Names of the columns: the header, or the keys of the first readable record."""
+    if source.kind == "csv":
+        return _header(source)
+    if source.kind == "parquet":
+        return [str(name) for name in _parquet_file(source).schema_arrow.names]
+    for record in records(source):
+        if record.fault is None:
+            return list(record.cells)
+        if source.kind == "jsonl" and record.line > 100:
+            break
+    raise InputError(
+        f"{source.path} starts like JSON, but no line of it holds an object; "
+        'write one request per line, as {"timestamp": 0, "input_length": 10, ...}'
+    )
+
+
+def records(source: Source) -> Iterator[Record]:
+    """All rows in the order of the file; blank lines are passed over."""
+    reader = {"csv": _csv, "jsonl": _json_lines, "json": _json_array, "parquet": _parquet}
+    try:
+        yield from reader[source.kind](source)
+    except (OSError, EOFError, pa.ArrowException) as error:
+        raise InputError(
+            f"{source.path}: cannot be read to its end ({error}); the file is damaged or cut "
+            "short, copy it again"
+        ) from error
+
+
+def _header(source: Source) -> list[str]:
+    with source.open() as stream:
+        reader = csv.reader(_Lines(stream, ""))
+        try:
+            header = next((row for row in reader if row), [])
+        except (csv.Error, OSError) as error:
+            raise InputError(f"{source.path}, line 1: no header can be read ({error})") from error
+    names = [name.strip() for name in header]
+    for i, name in enumerate(names):
+        if name and name in names[:i]:
+            raise InputError(
+                f"{source.path}, line 1: two columns are called {name!r}; rename or remove one"
+            )
+    return names
+
+
+def _csv(source: Source) -> Iterator[Record]:
+    names = _header(source)
+    with source.open() as stream:
+        lines = _Lines(stream, "")
+        reader = csv.reader(lines)
+        past_header = False
+        while True:
+            line = reader.line_num + 1
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                raise InputError(
+                    f"{source.path}, line {line}: is not CSV ({error}); look for a quote that is "
+                    "never closed"
+                ) from error
+            if row is None:
+                return
+            if not row:
+                continue
+            if not past_header:
+                past_header = True
+                continue
+            if len(row) == len(names):
+                yield Record(line, dict(zip(names, row, strict=True)))
+                continue
+            fault = f"has {'fewer' if len(row) < len(names) else 'more'} cells than the header"
+            cut = "" if lines.ended else " (the file ends inside this line)"
+            yield Record(line, {}, fault + cut)
+
+
+def _json_lines(source: Source) -> Iterator[Record]:
+    with source.open() as stream:
+        lines = _Lines(stream, "\n")
+        for number, line in enumerate(lines, 1):
+            if line.isspace():
+                continue
+            cut = "" if lines.ended else " (the file ends inside this line)"
+            yield _json_record(number, line, cut)
+
+
+def _json_record(number: int, text: str, cut: str) -> Record:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return Record(number, {}, f"is not valid JSON{cut}")
+    return _as_record(number, value)
+
+
+def _json_array(source: Source) -> Iterator[Record]:
+    with source.open() as stream:
+        try:
+            rows = json.loads(stream.read())
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{source.path} starts like a JSON list but is not valid JSON ({error}); "
+                "correct it, or write one request per line"
+            ) from error
+    for number, value in enumerate(rows, 1):
+        yield _as_record(number, value)
+
+
+def _as_record(number: int, value: object) -> Record:
+    if not isinstance(value, dict):
+        return Record(number, {}, "is not a JSON object")
+    return Record(number, value)
+
+
+def _parquet(source: Source) -> Iterator[Record]:
+    number = 0
+    for batch in _parquet_file(source).iter_batches():
+        for row in batch.to_pylist():
+            number += 1
+            yield Record(number, row)
+
+
+def _parquet_file(source: Source) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(source.path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{source.path} starts like Parquet but cannot be read ({error}); copy it again"
+        ) from error
