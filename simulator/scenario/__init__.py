@@ -24,6 +24,8 @@ from simulator.scenario.lengths import (
     LognormalLengths,
     UniformLengths,
 )
+from simulator.scenario.resolve import resolve
+from simulator.scenario.resolved import Resolved
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.scheduler import POLICIES, SchedulerSpec, StaticSpec
 from simulator.scenario.slo import GoodputThreshold, SloSpec, SloTarget
@@ -52,6 +54,7 @@ __all__ = [
     "LognormalLengths",
     "ModelSpec",
     "PoissonArrivals",
+    "Resolved",
     "Scenario",
     "SchedulerSpec",
     "SloSpec",
@@ -62,4 +65,5 @@ __all__ = [
     "WorkloadSpec",
     "builtin_scenarios",
     "find_scenario",
+    "resolve",
 ]

@@ -65,10 +65,10 @@ def check_classes(
 def _check_class(c: ClassSpec, traced: bool, told_by_column: bool) -> None:
     if c.share is not None and c.arrivals is not None:
         raise _error(f"{c.name!r} has a share and arrivals; give one of the two")
-    if c.arrivals is not None and c.arrivals.process == "closed_loop":
+    if c.arrivals is not None and c.arrivals.process in ("burst", "closed_loop"):
         raise _error(
-            f"{c.name!r} has closed_loop arrivals; a class can have poisson, constant, gamma or "
-            "burst"
+            f"{c.name!r} has {c.arrivals.process} arrivals, which have no rate to mix with those "
+            "of other classes; a class can have poisson, constant or gamma arrivals"
         )
     for key in ("arrivals", "lengths"):
         if traced and getattr(c, key) is not None:

@@ -62,6 +62,9 @@ def first_problem(error: ValidationError) -> tuple[Path, str]:
     context: dict[str, Any] = details.get("ctx", {})
     if details["type"] in ("unknown_key", "missing_key"):
         path = (*path, context["key"])
+    if not path and "error" in context:
+        # About several sections: the sentence begins with the first key it is about.
+        path = tuple(str(context["error"]).split()[0].rstrip(":").split("."))
     return path, _sentence(details, path, context)
 
 

@@ -21,6 +21,7 @@ from simulator.errors import InputError
 from simulator.scenario.base import NonNegative, NonNegativeCount, Section
 from simulator.scenario.builtin import find_scenario
 from simulator.scenario.cluster import ClusterSpec, ModelSpec
+from simulator.scenario.combinations import check_combinations
 from simulator.scenario.cost_model import CalibratedCost, CostModelSpec
 from simulator.scenario.errors import first_problem, show
 from simulator.scenario.hashing import hash_of
@@ -86,6 +87,11 @@ class Scenario(Section):
             return data
         optional = ("cluster", "scheduler", "kv_cache", "cost_model", "slo")
         return {k: v for k, v in data.items() if v is not None or k not in optional}
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        check_combinations(self)
+        return self
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
     _base_dir: Path = PrivateAttr(default=Path())

@@ -1,0 +1,37 @@
+"""Sections that are valid alone and impossible together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.scenario.scenario import Scenario
+
+
+def check_combinations(scenario: Scenario) -> None:
+    """Refuse what no engine could be started with, whatever its defaults are.
+
+    Raises
+    ------
+    ValueError
+        One sentence that names both keys.
+    """
+    workload, scheduler, kv_cache = scenario.workload, scenario.scheduler, scenario.kv_cache
+    if scheduler.order == "sjf" and workload.predictor is None:
+        raise ValueError(
+            "scheduler.order is sjf, which needs predicted output lengths; give "
+            "workload.predictor: oracle, class_mean or {lognormal_error: 0.5}"
+        )
+    contiguous = kv_cache.allocator == "contiguous"
+    if contiguous and scheduler.policy != "static" and workload.max_tokens is None:
+        raise ValueError(
+            "kv_cache.allocator is contiguous, which reserves room for what clients declare; give "
+            "workload.max_tokens"
+        )
+    tokens, seqs = scheduler.max_num_batched_tokens, scheduler.max_num_seqs
+    if scheduler.policy != "static" and tokens is not None and seqs is not None and tokens < seqs:
+        raise ValueError(
+            f"scheduler.max_num_batched_tokens is {tokens}, less than scheduler.max_num_seqs "
+            f"{seqs}: the decodes of a full batch would not fit in a step; raise the one or lower "
+            "the other"
+        )

@@ -1,0 +1,143 @@
+"""From a scenario to what the engine is started with: nulls filled, limits that fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cost_models import catalog
+from cost_models.catalog import EngineDefaults, Gpu, Model
+from cost_models.step_cost import StepCost
+from simulator.scenario.batch_limits import fill_batch_limits
+from simulator.scenario.cost_model import LinearCost
+from simulator.scenario.hashing import at_base
+from simulator.scenario.kv_size import size_kv_cache
+from simulator.scenario.resolved import Resolved
+from simulator.scenario.scenario import Scenario
+
+# Share of the blocks that vLLM V0's block manager kept free of admissions.
+V0_WATERMARK = 0.01
+
+
+def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
+    """Fill what the scenario leaves open with what the engine would use.
+
+    Parameters
+    ----------
+    scenario : as the user gave it.
+    replicate : number of the random sample; the static policy's largest output is its.
+
+    Raises
+    ------
+    InputError
+        Unknown names, a model that does not fit, or limits that contradict each other.
+    """
+    model, gpu, defaults = _look_up(scenario)
+    notes = list(model.notes)
+    limits = fill_batch_limits(scenario.scheduler, defaults, gpu, notes)
+    size = size_kv_cache(scenario, model, gpu, defaults, limits, notes)
+
+    data = scenario.to_mapping()
+    scheduler, kv_cache = data["scheduler"], data["kv_cache"]
+    scheduler["max_num_seqs"] = limits.max_num_seqs
+    scheduler["max_num_batched_tokens"] = limits.tokens_for(size.max_model_len)
+    kv_cache["num_gpu_blocks"] = size.num_gpu_blocks
+    kv_cache["max_model_len"] = size.max_model_len
+    kv_cache["gpu_memory_utilization"] = size.gpu_memory_utilization
+    _fill_engine_settings(data, scenario, gpu, defaults, notes)
+    if scenario.scheduler.policy == "static" and scenario.workload.max_tokens is None:
+        data["workload"]["max_tokens"] = _largest_output(scenario, size.max_model_len, replicate)
+        notes.append(
+            f"workload.max_tokens: {data['workload']['max_tokens']}, the workload's largest "
+            "output; a static engine is built for one"
+        )
+    tokens = scheduler["max_num_batched_tokens"]
+    return Resolved(
+        scenario=Scenario.from_mapping(data, scenario.base_dir),
+        model=model,
+        gpu=gpu,
+        defaults=defaults,
+        cost=_step_cost(scenario, model, gpu, limits.max_num_seqs, tokens),
+        memory=size.memory,
+        num_gpu_blocks=size.num_gpu_blocks,
+        block_size=scenario.kv_cache.block_size,
+        max_model_len=size.max_model_len,
+        max_num_seqs=limits.max_num_seqs,
+        max_num_batched_tokens=tokens,
+        notes=notes,
+    )
+
+
+def _look_up(scenario: Scenario) -> tuple[Model, Gpu, EngineDefaults]:
+    spec, cluster = scenario.model, scenario.cluster
+    name = at_base(spec.name, scenario.base_dir)
+    model = catalog.model(
+        {"name": name, "weight_dtype": spec.weight_dtype, "kv_dtype": spec.kv_dtype}
+    )
+    model.check_tp(cluster.tensor_parallel)
+    gpu = catalog.gpu(at_base(cluster.gpu, scenario.base_dir))
+    return model, gpu, catalog.engine_defaults(cluster.engine, cluster.engine_version, gpu)
+
+
+def _fill_engine_settings(
+    data: dict[str, Any],
+    scenario: Scenario,
+    gpu: Gpu,
+    defaults: EngineDefaults,
+    notes: list[str],
+) -> None:
+    """Version, price, watermark, admission check; and what the engine does, but we do not."""
+    cluster, scheduler = data["cluster"], data["scheduler"]
+    release = f"{defaults.engine} {defaults.version}"
+    if scenario.cluster.engine_version is None:
+        cluster["engine_version"] = defaults.version
+        notes.append(f"cluster.engine_version: {defaults.version}, the catalogue's newest")
+    if scenario.cluster.price_per_gpu_hour is None:
+        cluster["price_per_gpu_hour"] = gpu.price_per_gpu_hour
+        notes.append(f"cluster.price_per_gpu_hour: {gpu.price_per_gpu_hour:g}, {gpu.price_source}")
+    if scenario.scheduler.watermark is None:
+        early = scenario.scheduler.policy == "continuous"
+        scheduler["watermark"] = V0_WATERMARK if early else defaults.watermark
+        if early:
+            notes.append(f"scheduler.watermark: {V0_WATERMARK:g}, as early vLLM had it")
+    if scenario.scheduler.scheduler_reserve_full_isl is None:
+        scheduler["scheduler_reserve_full_isl"] = defaults.scheduler_reserve_full_isl
+    if defaults.async_scheduling:
+        notes.append(
+            f"scheduler.async_scheduling: off, though {release} has it on; host time is added to "
+            "each step instead of overlapping it"
+        )
+    scheduler["async_scheduling"] = False
+    if defaults.enable_prefix_caching:
+        notes.append(f"kv_cache.enable_prefix_caching: off, though {release} has it on")
+    data["kv_cache"]["enable_prefix_caching"] = False
+
+
+def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> int:
+    from simulator.workload import build_requests
+
+    requests = build_requests(
+        scenario.workload,
+        base_dir=scenario.base_dir,
+        max_model_len=max_model_len,
+        seed=scenario.seed,
+        replicate=replicate,
+    )
+    return min(int(requests.output_tokens.max()), max_model_len - 1)
+
+
+def _step_cost(
+    scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int, max_num_batched_tokens: int
+) -> StepCost:
+    spec, cluster = scenario.cost_model, scenario.cluster
+    if isinstance(spec, LinearCost):
+        return StepCost.linear(spec.t_mem_s, spec.t_flop_s_per_token, spec.t_seq_s)
+    return StepCost.load(
+        model,
+        gpu=gpu,
+        tp=cluster.tensor_parallel,
+        engine=cluster.engine,
+        engine_version=cluster.engine_version,
+        kind=spec.kind,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+    )

@@ -1,0 +1,48 @@
+"""A scenario with nothing left open: what the engine is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cost_models.catalog import EngineDefaults, Gpu, Model
+from cost_models.memory import MemoryBudget
+from cost_models.step_cost import StepCost
+from simulator.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Resolved:
+    """A scenario, the facts behind its names, and where each default came from.
+
+    Attributes
+    ----------
+    scenario : every null that the engine gives a value filled with that value.  Its hash
+        is the identity of the results.
+    model, gpu : catalogue facts.
+    defaults : of the engine release.
+    cost : price of a step.
+    memory : the sum that gave num_gpu_blocks; None where the scenario gives it.
+    num_gpu_blocks, block_size : KV cache of a replica.
+    max_model_len : most tokens of a request.
+    max_num_seqs, max_num_batched_tokens : limits of a step.
+    notes : one sentence for each default taken and each departure from the engine.
+    """
+
+    scenario: Scenario
+    model: Model
+    gpu: Gpu
+    defaults: EngineDefaults
+    cost: StepCost
+    memory: MemoryBudget | None
+    num_gpu_blocks: int
+    block_size: int
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def usable_kv_blocks(self) -> int:
+        """Blocks that a replica can hand out: one of a paged pool is a placeholder."""
+        paged = self.scenario.kv_cache.allocator == "paged"
+        return self.num_gpu_blocks - 1 if paged else self.num_gpu_blocks
