@@ -1,0 +1,73 @@
+"""How much of the hardware's peak a run used, and what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.metrics.latency import Population
+from simulator.metrics.steps import in_window
+from simulator.recording import Recording
+
+if TYPE_CHECKING:
+    from cost_models.catalog.devices import Gpu
+    from cost_models.catalog.model_shape import Model
+
+EMBEDDING_BYTES = 2  # embeddings stay bf16 whatever the linear layers are
+
+
+def useful_flops(recording: Recording, who: Population, model: Model) -> float:
+    """FLOPs that the counted requests' tokens need, however the engine came by them.
+
+    A request of p prompt and n output tokens computes T = p + n - 1 tokens; token i
+    attends to i tokens, so attention has T(T+1)/2 query-key pairs.  Tokens from a prefix
+    cache need nothing; padding, finished rows and recomputed tokens are not useful.
+    Requests without a first token, and the warm-up's, are left out.
+    """
+    outcome = recording.outcome
+    rows = who.counted & (outcome.generated_tokens > 0)
+    sampled = outcome.generated_tokens[rows]
+    computed = recording.requests.prompt_tokens[rows] + sampled - 1
+    cached = outcome.cached_tokens[rows]
+    pairs = (computed * (computed + 1) - cached * (cached + 1)) / 2
+    return (
+        float((computed - cached).sum()) * model.linear_flops_per_token
+        + float(sampled.sum()) * model.lm_head_flops
+        + float(pairs.sum()) * model.attention_flops_per_token_context
+    )
+
+
+def bytes_read(recording: Recording, who: Population, model: Model, tp: int) -> float:
+    """Bytes that all ranks read: weights once per step, and the decodes' KV cache.
+
+    The embedding table is looked up and not read, unless it serves as lm_head too; what
+    prefill chunks read of their past is left out, since prefill is not bound by it.
+    """
+    steps = recording.steps
+    rows = in_window(steps, who)
+    weights = model.weight_bytes(tp)
+    if not model.tie_word_embeddings:
+        weights -= -(-model.vocab_size // tp) * model.hidden_size * EMBEDDING_BYTES
+    context = int(steps.context_tokens[rows].sum(dtype=np.int64))
+    num_steps = len(steps.start_s[rows])
+    return float(tp) * (num_steps * weights + context * model.kv_bytes_per_token(tp))
+
+
+def mfu(recording: Recording, who: Population, model: Model, gpu: Gpu, tp: int) -> float:
+    """Model FLOPs utilisation: useful FLOPs / (time · GPUs · dense peak of the GEMMs)."""
+    peak = gpu.peak_flops(model.weight_dtype) * tp * recording.replicas * who.observed_s
+    return useful_flops(recording, who, model) / peak if peak > 0 else float("nan")
+
+
+def mbu(recording: Recording, who: Population, model: Model, gpu: Gpu, tp: int) -> float:
+    """Memory bandwidth utilisation: `bytes_read` / (time · GPUs · peak bandwidth)."""
+    peak = gpu.memory_bandwidth_bytes_per_s * tp * recording.replicas * who.observed_s
+    return bytes_read(recording, who, model, tp) / peak if peak > 0 else float("nan")
+
+
+def cost_per_million(price_per_gpu_hour: float, gpus: int, duration_s: float, tokens: int) -> float:
+    """Dollars per million tokens when `gpus` are paid for `duration_s`; NaN without tokens."""
+    if tokens == 0:
+        return float("nan")
+    return price_per_gpu_hour * gpus * duration_s / 3600 / tokens * 1e6

@@ -1,0 +1,146 @@
+"""What limits a run: where the replicas' time went, and what kept requests waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_models.jit import njit
+from cost_models.kernel import CostTables, step_time
+from simulator.metrics.latency import Population
+from simulator.metrics.steps import in_window
+from simulator.recording import Recording
+
+if TYPE_CHECKING:
+    from simulator.scenario import Resolved
+
+LIMITS = {
+    "arrivals": "idle, no work",
+    "host": "host (engine's own code)",
+    "prefill_compute": "prefill compute",
+    "decode_bandwidth": "decode bandwidth",
+    "kv_blocks": "KV blocks",
+    "max_num_seqs": "max_num_seqs",
+    "static_batch": "static batch in progress",
+}
+_ARRIVALS, _HOST, _PREFILL, _DECODE, _KV, _SEATS, _BATCH = range(len(LIMITS))
+
+
+def limits(recording: Recording, who: Population, resolved: Resolved) -> list[dict[str, Any]]:
+    """Share of the replicas' time that each resource held the work back, largest first.
+
+    Every moment of every replica is counted once, so that the shares add up to 1:
+
+    - no step runs: ``arrivals``;
+    - a step runs and requests stay in the queue although it has been composed.  Then what
+      kept them out is the limit, for the whole step: ``max_num_seqs`` if every seat is
+      taken; ``static_batch`` under the static policy (nobody joins a running batch);
+      neither of these and the token budget not used up: ``kv_blocks``.  With the budget
+      used up the step's own time is the limit, split as below;
+    - otherwise the step's own time: ``host``, and the GPU's time split into
+      ``decode_bandwidth``, what the step's decodes would take alone, and
+      ``prefill_compute``, the rest.
+
+    Policies that take whole prompts leave budget over when the next prompt does not fit
+    into it.  Such a step counts as ``kv_blocks`` only if the largest prompt of the run
+    would not fit into the free blocks either.
+    """
+    steps = recording.steps
+    rows = in_window(steps, who)
+    length_s = steps.end_s[rows] - steps.start_s[rows]
+    replica_s = who.observed_s * recording.replicas
+    if replica_s <= 0:
+        return []
+    spec = resolved.scenario
+    static = spec.scheduler.policy == "static"
+    seats = spec.scheduler.static.batch_size if static else resolved.max_num_seqs
+    whole_prompts = spec.scheduler.policy in ("continuous", "orca") or not (
+        spec.scheduler.enable_chunked_prefill
+    )
+    contiguous = spec.kv_cache.allocator == "contiguous"
+    requests = recording.requests
+    room = requests.prompt_tokens + (requests.max_tokens if contiguous else 1)
+    seconds = _attribute(
+        resolved.cost.tables(max(seats, 1), max(seats, 1)),
+        length_s,
+        steps.gpu_s[rows],
+        steps.host_s[rows],
+        steps.decode_seqs[rows],
+        steps.context_tokens[rows],
+        steps.prefill_seqs[rows],
+        steps.scheduled_tokens[rows],
+        steps.running[rows],
+        steps.waiting[rows],
+        steps.kv_blocks[rows],
+        static,
+        seats,
+        resolved.max_num_batched_tokens,
+        whole_prompts,
+        recording.usable_kv_blocks - -(-int(room.max(initial=1)) // recording.block_size),
+    )
+    seconds[_ARRIVALS] = max(replica_s - float(length_s.sum()), 0.0)
+    shares = seconds / replica_s
+    named = [
+        {"resource": name, "share": float(share)}
+        for name, share in zip(LIMITS, shares, strict=True)
+        if share > 0
+    ]
+    return sorted(named, key=lambda limit: -float(str(limit["share"])))
+
+
+@njit
+def _attribute(
+    cost: CostTables,
+    length_s: NDArray[np.float64],
+    gpu_s: NDArray[np.float64],
+    host_s: NDArray[np.float64],
+    decode_seqs: NDArray[np.int32],
+    context_tokens: NDArray[np.int64],
+    prefill_seqs: NDArray[np.int32],
+    scheduled_tokens: NDArray[np.int32],
+    running: NDArray[np.int32],
+    waiting: NDArray[np.int32],
+    kv_blocks: NDArray[np.int32],
+    static: bool,
+    seats: int,
+    budget: int,
+    whole_prompts: bool,
+    roomy_below_blocks: int,
+) -> NDArray[np.float64]:
+    """Seconds per limit, in the order of `LIMITS`; one pass, nothing copied."""
+    seconds = np.zeros(7)
+    for i in range(len(length_s)):
+        if waiting[i] > 0:
+            if static:
+                seconds[_BATCH] += length_s[i]
+                continue
+            if running[i] >= seats:
+                seconds[_SEATS] += length_s[i]
+                continue
+            next_prompt_too_long = (
+                whole_prompts and prefill_seqs[i] > 0 and kv_blocks[i] <= roomy_below_blocks
+            )
+            if scheduled_tokens[i] < budget and not next_prompt_too_long:
+                seconds[_KV] += length_s[i]
+                continue
+        decode_s = gpu_s[i]
+        if prefill_seqs[i] > 0:
+            decode_s = 0.0
+            n = int(decode_seqs[i])
+            if n > 0:
+                # The longest context is not recorded; the mean stands for it.
+                alone_s, _ = step_time(
+                    cost, n, n, context_tokens[i], context_tokens[i] // n, 0, 0, 0.0, 0, n
+                )
+                decode_s = min(alone_s, gpu_s[i])
+        seconds[_HOST] += host_s[i]
+        seconds[_DECODE] += decode_s
+        seconds[_PREFILL] += gpu_s[i] - decode_s
+    return seconds
+
+
+def bottleneck(found: list[dict[str, Any]]) -> str | None:
+    """Name of the largest limit, or None for a run without time."""
+    return str(found[0]["resource"]) if found else None

@@ -1,0 +1,86 @@
+"""Quantiles by linear interpolation, of plain and of weighted samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+PERCENTILES = (50, 90, 95, 99)
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], counts: NDArray[np.int64], q: Sequence[float]
+) -> NDArray[np.float64]:
+    """Quantiles of the sample in which ``values[i]`` occurs ``counts[i]`` times.
+
+    Parameters
+    ----------
+    values : (n,) float64, in any order
+    counts : (n,) int64, >= 0
+    q : probabilities in [0, 1]
+
+    Returns
+    -------
+    (len(q),) float64, NaN where the sample is empty.  The same numbers as
+    ``np.quantile(np.repeat(values, counts), q)``, which interpolates linearly between
+    order statistics (Hyndman and Fan 1996, type 7), without the expanded sample.
+    """
+    total = int(counts.sum())
+    if total == 0:
+        return np.full(len(q), np.nan)
+    order = np.argsort(values)
+    reached = np.cumsum(counts[order])
+    position = np.asarray(q, np.float64) * (total - 1)
+    low = np.floor(position).astype(np.int64)
+    high = np.minimum(low + 1, total - 1)
+    a = values[order[np.searchsorted(reached, low, side="right")]]
+    b = values[order[np.searchsorted(reached, high, side="right")]]
+    t = position - low
+    # NumPy's own two-sided interpolation, so that the bits agree with np.quantile.
+    return np.asarray(np.where(t >= 0.5, b - (b - a) * (1.0 - t), a + (b - a) * t))
+
+
+def weighted_mean(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+    """Mean of the sample in which ``values[i]`` occurs ``counts[i]`` times; NaN if empty."""
+    total = int(counts.sum())
+    return float(values @ counts.astype(np.float64)) / total if total else float("nan")
+
+
+def describe_ms(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
+    """Mean, median, standard deviation and percentiles of a sample, in milliseconds.
+
+    Keys are those of ``vllm bench serve --save-result``: ``mean_ttft_ms``,
+    ``median_ttft_ms``, ``std_ttft_ms``, ``p99_ttft_ms`` for ``name="ttft"``.  The
+    standard deviation is the population's, as there.  All NaN for an empty sample.
+    """
+    if not len(seconds):
+        return _keys(name, np.nan, np.nan, np.full(len(PERCENTILES), np.nan))
+    quantiles = np.quantile(seconds, [p / 100 for p in PERCENTILES])
+    return _keys(name, float(seconds.mean()), float(seconds.std()), quantiles)
+
+
+def describe_weighted_ms(
+    name: str, seconds: NDArray[np.float64], counts: NDArray[np.int64]
+) -> dict[str, float]:
+    """`describe_ms` of the sample in which ``seconds[i]`` occurs ``counts[i]`` times."""
+    total = int(counts.sum())
+    quantiles = weighted_quantiles(seconds, counts, [p / 100 for p in PERCENTILES])
+    if total == 0:
+        return _keys(name, np.nan, np.nan, quantiles)
+    mean = weighted_mean(seconds, counts)
+    deviation = seconds - mean
+    deviation *= deviation
+    return _keys(name, mean, float(np.sqrt(weighted_mean(deviation, counts))), quantiles)
+
+
+def _keys(name: str, mean: float, std: float, quantiles: NDArray[np.float64]) -> dict[str, float]:
+    out = {
+        f"mean_{name}_ms": mean * 1e3,
+        f"median_{name}_ms": float(quantiles[PERCENTILES.index(50)]) * 1e3,
+        f"std_{name}_ms": std * 1e3,
+    }
+    for percentile, value in zip(PERCENTILES, quantiles, strict=True):
+        out[f"p{percentile}_{name}_ms"] = float(value) * 1e3
+    return out

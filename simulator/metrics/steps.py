@@ -1,0 +1,136 @@
+"""What the engine's steps say: batch, utilisation, padding, bubbles, KV cache."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.metrics.latency import Population
+from simulator.recording import Recording, Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFigures:
+    """Time-weighted figures of the steps that started after the warm-up.
+
+    "Time" is the replicas' observed time together (see `Population.observed_s`), idle
+    included; a mean over steps is weighted by the steps' length.  NaN where there is
+    nothing to divide by.
+
+    Attributes
+    ----------
+    num_steps : engine steps.
+    mean_batch_size : running requests, mean over step time.
+    mean_decode_seqs : sequences that decode usefully, mean over step time.
+    mean_tokens_per_step : useful tokens per step.
+    utilisation : share of time in which a step runs.
+    gpu_share, host_share : share of time in which the GPU computes, and in which it
+        waits for the engine's own code between its kernels.
+    decode_stall_share : share of the running requests' time that they spend in steps
+        which give them no token (a prefill of others goes first).
+    tail_bubble_share : share of slot-steps spent on finished rows of a static batch.
+    padding_share : share of computed tokens that are padding of a static batch.
+    kv_usage_mean, kv_usage_peak : blocks held / usable blocks, over time and at most.
+    kv_internal_fragmentation : share of the slots held (by allocated blocks) that hold
+        no token, with paged blocks.
+    kv_reserved_unused : the same with contiguous reservation, where the slots wait for
+        tokens that come later or never.
+    """
+
+    num_steps: int
+    mean_batch_size: float
+    mean_decode_seqs: float
+    mean_tokens_per_step: float
+    utilisation: float
+    gpu_share: float
+    host_share: float
+    decode_stall_share: float
+    tail_bubble_share: float
+    padding_share: float
+    kv_usage_mean: float
+    kv_usage_peak: float
+    kv_internal_fragmentation: float
+    kv_reserved_unused: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        return asdict(self)
+
+
+def in_window(steps: Steps, who: Population) -> NDArray[np.bool_] | slice:
+    """Rows of the steps that start in the observed time; a slice where that is all."""
+    inside = (steps.start_s >= who.start_s) & (steps.start_s < who.end_s)
+    return slice(None) if inside.all() else inside
+
+
+def step_figures(recording: Recording, who: Population, *, contiguous: bool) -> StepFigures:
+    """Sum up the steps of a run.
+
+    Parameters
+    ----------
+    recording : the run.
+    who : what is counted, from `population`.
+    contiguous : the KV cache reserves contiguous room, so that held but empty slots are
+        reservations and not internal fragmentation.
+    """
+    steps = recording.steps
+    rows = in_window(steps, who)
+    length_s = steps.end_s[rows] - steps.start_s[rows]
+    num_steps = len(length_s)
+    step_s = float(length_s.sum())
+    replica_s = who.observed_s * recording.replicas
+
+    def integral(column: NDArray[Any]) -> float:
+        return float(np.dot(column[rows], length_s))
+
+    def total(column: NDArray[Any]) -> int:
+        return int(column[rows].sum(dtype=np.int64))
+
+    running = integral(steps.running)
+    decoding = integral(steps.decode_seqs)
+    served = decoding + integral(steps.prefill_seqs) + integral(steps.bubble_seqs)
+    bubbles, padding = total(steps.bubble_seqs), total(steps.padding_tokens)
+    useful_tokens = total(steps.scheduled_tokens)
+    slots = total(steps.decode_seqs) + total(steps.prefill_seqs) + bubbles
+    blocks = integral(steps.kv_blocks)
+    empty = _ratio(
+        blocks * recording.block_size - integral(steps.kv_tokens), blocks * recording.block_size
+    )
+    peak = int(steps.kv_blocks[rows].max()) if num_steps else 0
+    return StepFigures(
+        num_steps=num_steps,
+        mean_batch_size=_ratio(running, step_s),
+        mean_decode_seqs=_ratio(decoding, step_s),
+        mean_tokens_per_step=_ratio(useful_tokens, num_steps),
+        utilisation=_ratio(step_s, replica_s),
+        gpu_share=_ratio(float(steps.gpu_s[rows].sum()), replica_s),
+        host_share=_ratio(float(steps.host_s[rows].sum()), replica_s),
+        decode_stall_share=max(_ratio(running - served, running), 0.0) if running else 0.0,
+        tail_bubble_share=_ratio(bubbles, slots),
+        padding_share=_ratio(padding, useful_tokens + bubbles + padding),
+        kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),
+        kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
+        kv_internal_fragmentation=0.0 if contiguous else empty,
+        kv_reserved_unused=empty if contiguous else 0.0,
+    )
+
+
+def peak_output_tokens_per_s(recording: Recording, who: Population) -> float:
+    """Output tokens of the best second, counted in whole seconds from `who.start_s`.
+
+    As ``vllm bench serve`` does, so a run shorter than a second has the tokens of a
+    second that it did not fill.
+    """
+    steps = recording.steps
+    rows = in_window(steps, who)
+    second = (steps.end_s[rows] - who.start_s).astype(np.int64)
+    if not len(second):
+        return 0.0
+    return float(np.bincount(second, weights=steps.sampled_tokens[rows]).max())
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else float("nan")

@@ -1,0 +1,199 @@
+"""All figures of a run in one flat dictionary: the content of summary.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.metrics import hardware
+from simulator.metrics.backlog import OVERLOADED, backlog, littles_law, peak_concurrency
+from simulator.metrics.latency import (
+    Population,
+    Rows,
+    counts,
+    e2el_s,
+    normalised_s,
+    population,
+    queue_s,
+    tpot_s,
+    ttft_s,
+)
+from simulator.metrics.limits import limits
+from simulator.metrics.quantiles import describe_ms, describe_weighted_ms
+from simulator.metrics.slo import good_requests, verdicts
+from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
+from simulator.recording import REJECT_REASONS, REJECTED, Recording
+
+if TYPE_CHECKING:
+    from simulator.scenario import Resolved
+
+
+def summarize(recording: Recording, resolved: Resolved) -> dict[str, Any]:
+    """Sum up a run.
+
+    Parameters
+    ----------
+    recording : what the run left behind.
+    resolved : the scenario with every default filled, its model, GPU and step cost.
+
+    Returns
+    -------
+    Keys of ``vllm bench serve --save-result`` where they exist, then this simulator's own,
+    always in the same order.  Times are in ms where the key says so and seconds otherwise;
+    a figure that does not exist (a percentile of nothing) is NaN.  `GLOSSARY` in
+    `simulator.metrics.glossary` says what each key is.
+    """
+    scenario = resolved.scenario
+    who = population(recording, scenario.warmup_s)
+    good = good_requests(scenario, recording, who.completed)
+    ended = counts(recording, who.counted)
+    tokens_in = int(recording.requests.prompt_tokens[who.completed].sum())
+    tokens_out = int(recording.outcome.generated_tokens[who.completed].sum())
+    return (
+        _workload(recording, resolved, who)
+        | {
+            "completed": ended["completed"],
+            "failed": ended["rejected"],
+            "rejected": ended["rejected"],
+            "rejected_by_reason": _rejections(recording, who.counted),
+            "unfinished": ended["unfinished"],
+            "duration": who.duration_s,
+            "total_input_tokens": tokens_in,
+            "total_output_tokens": tokens_out,
+            "request_throughput": _rate(ended["completed"], who.duration_s),
+            "request_goodput": None if good is None else _rate(int(good.sum()), who.duration_s),
+            "goodput_share": None
+            if good is None
+            else _rate(int(good.sum()), int(who.counted.sum())),
+            "output_throughput": _rate(tokens_out, who.duration_s),
+            "max_output_tokens_per_s": peak_output_tokens_per_s(recording, who),
+            "max_concurrent_requests": peak_concurrency(recording, who),
+            "total_token_throughput": _rate(tokens_in + tokens_out, who.duration_s),
+        }
+        | latency_figures(recording, who.completed)
+        | describe_weighted_ms("itl", recording.gaps.gap_s, recording.gaps.count)
+        | _engine(recording, resolved, who)
+        | _cost(resolved, who.duration_s, tokens_in, tokens_out)
+        | {
+            "slo": [v.as_dict() for v in verdicts(scenario.slo, recording, who.completed)],
+            "classes": _classes(recording, resolved, who, good),
+            "num_steps": len(recording.steps.start_s),
+            "simulated_s": recording.end_s,
+            "seed": scenario.seed,
+            "scenario_hash": scenario.hash(),
+        }
+    )
+
+
+def latency_figures(recording: Recording, rows: Rows) -> dict[str, float]:
+    """Statistics of TTFT, TPOT, E2EL, queue time and normalised latency over `rows`."""
+    outcome = recording.outcome
+    tpot = tpot_s(outcome)[rows]
+    out = describe_ms("ttft", ttft_s(outcome)[rows])
+    out |= describe_ms("tpot", tpot[~np.isnan(tpot)])
+    out |= describe_ms("e2el", e2el_s(outcome)[rows])
+    out |= describe_ms("queue", queue_s(outcome)[rows])
+    return out | describe_ms("normalised_latency", normalised_s(outcome)[rows])
+
+
+def _workload(recording: Recording, resolved: Resolved, who: Population) -> dict[str, Any]:
+    workload = resolved.scenario.workload
+    rate = getattr(workload.arrivals, "rate", None)
+    concurrency = recording.requests.max_concurrency
+    return {
+        "name": resolved.scenario.name,
+        "num_prompts": len(recording.requests),
+        "request_rate": rate,
+        "max_concurrency": concurrency,
+        "warmup_s": resolved.scenario.warmup_s,
+        "warmup_requests": len(recording.requests) - int(who.counted.sum()),
+    }
+
+
+def _rejections(recording: Recording, rows: Rows) -> dict[str, int]:
+    outcome = recording.outcome
+    reasons = outcome.reject_reason[rows & (outcome.status == REJECTED)]
+    found = np.bincount(reasons, minlength=len(REJECT_REASONS))
+    return {name: int(n) for name, n in zip(REJECT_REASONS, found, strict=True) if n}
+
+
+def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[str, Any]:
+    outcome = recording.outcome
+    tp = resolved.scenario.cluster.tensor_parallel
+    contiguous = resolved.scenario.kv_cache.allocator == "contiguous"
+    trend, law = backlog(recording, who), littles_law(recording)
+    figures = step_figures(recording, who, contiguous=contiguous).as_dict()
+    del figures["num_steps"]  # of the window; the summary has the run's
+    prompts = int(recording.requests.prompt_tokens[who.counted].sum())
+    cached = int(outcome.cached_tokens[who.counted].sum())
+    return (
+        {
+            "preemptions": int(outcome.preemptions[who.counted].sum()),
+            "recomputed_tokens": int(outcome.recomputed_tokens[who.counted].sum()),
+            "prefix_hit_rate": _rate(cached, prompts),
+        }
+        | figures
+        | {
+            "mfu": hardware.mfu(recording, who, resolved.model, resolved.gpu, tp),
+            "mbu": hardware.mbu(recording, who, resolved.model, resolved.gpu, tp),
+            "state": trend.state,
+            "latency_depends_on_run_length": trend.state == OVERLOADED,
+            "backlog_slope_per_s": trend.slope_per_s,
+            "backlog_slope_ci95_per_s": trend.slope_ci95_per_s,
+            "limits": limits(recording, who, resolved),
+            "mean_running": law.mean_running,
+            "arrival_rate": law.arrival_rate,
+            "mean_residence_s": law.mean_residence_s,
+        }
+    )
+
+
+def _cost(resolved: Resolved, duration_s: float, tokens_in: int, tokens_out: int) -> dict[str, Any]:
+    cluster = resolved.scenario.cluster
+    gpus = cluster.tensor_parallel * cluster.replicas
+    price = cluster.price_per_gpu_hour
+    if price is None:
+        price = resolved.gpu.price_per_gpu_hour
+    per_output = hardware.cost_per_million(price, gpus, duration_s, tokens_out)
+    per_token = hardware.cost_per_million(price, gpus, duration_s, tokens_in + tokens_out)
+    return {
+        "num_gpus": gpus,
+        "price_per_gpu_hour": price,
+        "cost_per_million_output_tokens": per_output,
+        "cost_per_million_total_tokens": per_token,
+    }
+
+
+def _classes(
+    recording: Recording, resolved: Resolved, who: Population, good: Rows | None
+) -> dict[str, Any]:
+    """Figures of each class, where the workload has more than one."""
+    names = recording.requests.class_names
+    specs = {spec.name: spec for spec in resolved.scenario.workload.classes}
+    if len(names) < 2 and not specs:
+        return {}
+    out: dict[str, Any] = {}
+    for index, name in enumerate(names):
+        members = recording.requests.class_id == index
+        completed = who.completed & members
+        counted = who.counted & members
+        ended = counts(recording, counted)
+        share = None if good is None else _rate(int((good & members).sum()), int(counted.sum()))
+        figures: dict[str, Any] = ended | {"goodput_share": share}
+        figures |= latency_figures(recording, completed)
+        slo = verdicts(specs[name].slo, recording, completed, name) if name in specs else []
+        out[name] = figures | {"slo": [v.as_dict() for v in slo]}
+    return out
+
+
+def _rate(part: int, whole: float) -> float:
+    return part / whole if whole > 0 else float("nan")
+
+
+def missed(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Verdicts of the objectives that were missed, over all requests and by class."""
+    found = list(summary["slo"])
+    for figures in summary["classes"].values():
+        found += figures["slo"]
+    return [verdict for verdict in found if not verdict["met"]]
