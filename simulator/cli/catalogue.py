@@ -54,9 +54,11 @@ def _table(title: str, *columns: str) -> Table:
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        right = column.startswith(">")
-        justify = "right" if right else "left"
-        table.add_column(column.removeprefix(">"), justify=justify, no_wrap=index == 0)
+        table.add_column(
+            column.removeprefix(">"),
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=index == 0,
+        )
     return table
 
 
@@ -71,7 +73,7 @@ def _models() -> Table:
 
     table = _table(
         "Models (a Hugging Face config.json works as well)",
-        "name", ">parameters, 1e9", ">layers", ">KV heads", ">max tokens", ">weights, GB",
+        "name", ">params, 1e9", ">layers", ">KV heads", ">max tokens", ">weights, GB",
         ">KV, kB/token",
     )  # fmt: skip
     for name in files.names("models"):

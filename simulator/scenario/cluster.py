@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from simulator.scenario.base import Count, NonNegative, Section
 
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _quoted_version(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(
+            f"cluster.engine_version is the number {value}; put the version in quotes, since YAML "
+            "reads 0.20 as 0.2"
+        )
+    return value
 
 
 class ModelSpec(Section):
@@ -32,7 +41,7 @@ class ClusterSpec(Section):
     replicas: Count = 1
     """engines behind the router"""
     engine: Name = "vllm"
-    engine_version: Name | None = None
+    engine_version: Annotated[Name, BeforeValidator(_quoted_version)] | None = None
     """release whose defaults and host time are used; null: the catalogue's newest"""
     router: Literal["round_robin", "least_outstanding"] = "round_robin"
     """least_outstanding: fewest requests running and waiting"""

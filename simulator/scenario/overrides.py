@@ -19,6 +19,8 @@ def parse_override(text: str) -> tuple[Path, Any]:
     if not equals or not key or "" in key.split("."):
         raise InputError(f"--set {text!r} is not of the form key=value, such as cluster.replicas=2")
     parts = tuple(int(part) if part.isdigit() else part for part in key.split("."))
+    if parts[-1] == "engine_version":
+        return parts, value.strip()  # 0.20 is not the number 0.2
     return parts, plain(parse_yaml(value, f"--set {text}"), f"--set {text}")
 
 

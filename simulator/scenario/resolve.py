@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cost_models import catalog
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from cost_models.step_cost import StepCost
+from simulator.errors import InputError
 from simulator.scenario.batch_limits import fill_batch_limits
 from simulator.scenario.cost_model import LinearCost
 from simulator.scenario.hashing import at_base
@@ -69,13 +72,27 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
 
 def _look_up(scenario: Scenario) -> tuple[Model, Gpu, EngineDefaults]:
     spec, cluster = scenario.model, scenario.cluster
-    name = at_base(spec.name, scenario.base_dir)
-    model = catalog.model(
-        {"name": name, "weight_dtype": spec.weight_dtype, "kv_dtype": spec.kv_dtype}
-    )
-    model.check_tp(cluster.tensor_parallel)
-    gpu = catalog.gpu(at_base(cluster.gpu, scenario.base_dir))
-    return model, gpu, catalog.engine_defaults(cluster.engine, cluster.engine_version, gpu)
+    with _about("model"):
+        name = at_base(spec.name, scenario.base_dir)
+        model = catalog.model(
+            {"name": name, "weight_dtype": spec.weight_dtype, "kv_dtype": spec.kv_dtype}
+        )
+    with _about("cluster"):
+        model.check_tp(cluster.tensor_parallel)
+        gpu = catalog.gpu(at_base(cluster.gpu, scenario.base_dir))
+        defaults = catalog.engine_defaults(cluster.engine, cluster.engine_version, gpu)
+    return model, gpu, defaults
+
+
+@contextmanager
+def _about(section: str) -> Iterator[None]:
+    """Say which section of the scenario a sentence of the catalogue is about."""
+    try:
+        yield
+    except InputError as error:
+        sentence = str(error)
+        known = sentence.startswith(f"{section}.")
+        raise InputError(sentence if known else f"{section}: {sentence}") from None
 
 
 def _fill_engine_settings(
