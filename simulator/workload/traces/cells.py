@@ -55,10 +55,10 @@ class Count:
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
         if column.null_count or not pa.types.is_integer(column.type):
             return None
-        values = column.cast(pa.int64()).to_numpy()
+        values = _numpy(column.cast(pa.int64()))
         if len(values) and (values.min() < self.least or values.max() > LARGEST_COUNT):
             return None
-        return np.asarray(values)
+        return values
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
         value = _number(cell, text=text, whole=True)
@@ -87,8 +87,8 @@ class Elapsed:
         number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
         if column.null_count or not number:
             return None
-        values = column.cast(pa.float64(), safe=False).to_numpy()
-        return np.asarray(values) if np.isfinite(values).all() else None
+        values = _numpy(column.cast(pa.float64(), safe=False))
+        return values if np.isfinite(values).all() else None
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> float:
         value = _number(cell, text=text, whole=False)
@@ -102,21 +102,23 @@ class Stamp:
     """A date and time of day, ISO 8601, with or without a zone, kept as ns since 1970 UTC.
 
     A moment without a zone is taken as UTC; mixing both in a file is legal and told.
+    From 1970 on, so that the time between any two moments fits int64.
     """
 
     per_second = 1e9
     arrow_type = pa.timestamp("ns")
     dtype = np.int64
-    rule = "is not a date and time such as 2023-11-16 18:15:46.6805900 (1678 to 2261)"
+    rule = "is not a date and time such as 2023-11-16 18:15:46.6805900 (1970 to 2261)"
 
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
         if column.null_count or not pa.types.is_timestamp(column.type):
             return None
         try:
-            values = column.cast(pa.timestamp("ns", column.type.tz)).to_numpy()
+            moments = column.cast(pa.timestamp("ns", column.type.tz))
         except pa.ArrowInvalid:
             return None
-        return np.asarray(values, dtype="datetime64[ns]").astype(np.int64)
+        values = _numpy(moments.cast(pa.int64()))
+        return values if not len(values) or values.min() >= 0 else None
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
         written = cell.isoformat(" ") if isinstance(cell, datetime) else cell
@@ -131,7 +133,7 @@ class Stamp:
         except ValueError as error:
             raise BadCell(self.rule) from error
         offset = _offset_minutes(zone)
-        if hour > 23 or minute > 59 or second > 59 or offset is None or not 1678 <= year <= 2261:
+        if hour > 23 or minute > 59 or second > 59 or offset is None or not 1970 <= year <= 2261:
             raise BadCell(self.rule)
         quirks["moments with a zone" if zone else "moments without a zone"] += 1
         seconds = (days * 24 + hour) * 3600 + (minute - offset) * 60 + second
@@ -151,7 +153,7 @@ class Label:
             return None
         if pc.min(pc.utf8_length(column)).as_py() == 0:
             return None
-        return np.asarray(column.to_numpy())
+        return np.array(column.to_pylist(), object)
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> str:
         if cell is None or isinstance(cell, float | list | dict) or cell == "":
@@ -164,6 +166,12 @@ class Label:
 
 
 CellKind = Count | Elapsed | Stamp | Label
+
+
+def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Values of a column of numbers; Arrow's own way loads pandas, longer than a trace takes."""
+    chunks = [np.from_dlpack(chunk) for chunk in column.chunks]
+    return np.concatenate(chunks) if chunks else np.empty(0, column.type.to_pandas_dtype())
 
 
 def _number(cell: Cell, *, text: bool, whole: bool) -> float | int | None:

@@ -29,7 +29,7 @@ class Skipped:
     """Bad rows of one kind: how many, and the first of them."""
 
     count: int
-    first_line: int
+    first_place: str
     first_value: str
 
 
@@ -99,7 +99,7 @@ def read_columns(source: Source, layout: Layout) -> Table | None:
 
 def _arrow_csv(source: Source, names: list[str], kinds: dict[str, CellKind]) -> pa.Table | None:
     first = next(records(source), None)
-    if first is None or first.fault is not None or first.line != 2:
+    if first is None or first.fault is not None or first.place != "line 2":
         return None
     types = {
         name: _stamp_type(first, name) if isinstance(kind, Stamp) else kind.arrow_type
@@ -156,10 +156,11 @@ def read_rows(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
         if rule is None:
             for role, value in row.items():
                 values[role].append(value)
-        elif on_bad_row == "error":
-            raise InputError(_complaint(source, record.line, column, cell, rule))
+        elif on_bad_row == "error" or record.place.startswith("lines"):
+            # Nobody knows how many requests a quote that was never closed has swallowed.
+            raise InputError(_complaint(source, record.place, column, cell, rule))
         else:
-            _count(result.skipped, record.line, column, cell, rule)
+            _count(result.skipped, record.place, column, cell, rule)
     result.columns = {
         f.role: np.array(values[f.role], dtype=f.kind.dtype) for f in layout.fields if seen[f.role]
     }
@@ -171,25 +172,29 @@ def _show(cell: object) -> str:
     return shown if len(shown) <= 40 else shown[:37] + "..."
 
 
-def _complaint(source: Source, line: int, column: str | None, cell: object, rule: str) -> str:
-    place = f"{source.path}, {'line' if source.kind in ('csv', 'jsonl') else 'row'} {line}"
+def _complaint(source: Source, place: str, column: str | None, cell: object, rule: str) -> str:
     if column is None:
         what = f"the row {rule}"
     elif cell is None or cell == "":
         what = f"column {column} {rule}"
     else:
         what = f"column {column}: {_show(cell)} {rule}"
-    return f"{place}: {what}; correct the row, or set on_bad_row: skip to leave such rows out"
+    remedy = (
+        "look for a quote that is never closed"
+        if place.startswith("lines")
+        else "correct the row, or set on_bad_row: skip to leave such rows out"
+    )
+    return f"{source.path}, {place}: {what}; {remedy}"
 
 
 def _count(
-    skipped: dict[str, Skipped], line: int, column: str | None, cell: object, rule: str
+    skipped: dict[str, Skipped], place: str, column: str | None, cell: object, rule: str
 ) -> None:
     reason = f"{column} {rule}" if column is not None else f"the row {rule}"
     if reason in skipped:
         skipped[reason].count += 1
     else:
-        skipped[reason] = Skipped(1, line, "" if cell is None or cell == "" else _show(cell))
+        skipped[reason] = Skipped(1, place, "" if cell is None or cell == "" else _show(cell))
 
 
 def summary(table: Table) -> str:
@@ -197,7 +202,7 @@ def summary(table: Table) -> str:
     if not table.skipped:
         return ""
     reasons = [
-        f"{s.count} where {reason} (first at line {s.first_line}"
+        f"{s.count} where {reason} (first at {s.first_place}"
         f"{': ' * bool(s.first_value)}{s.first_value})"
         for reason, s in sorted(table.skipped.items(), key=lambda item: -item[1].count)
     ]

@@ -18,9 +18,9 @@ from simulator.workload.traces.source import Source
 
 @dataclass(frozen=True)
 class Record:
-    """One row: its cells by column name, or what is wrong with the row as a whole."""
+    """One row: where it is, its cells by column name, and what is wrong with it as a whole."""
 
-    line: int
+    place: str
     cells: Mapping[str, Any]
     fault: str | None = None
 
@@ -49,8 +49,6 @@ def column_names(source: Source) -> list[str]:
     for record in records(source):
         if record.fault is None:
             return list(record.cells)
-        if source.kind == "jsonl" and record.line > 100:
-            break
     raise InputError(
         f"{source.path} starts like JSON, but no line of it holds an object; "
         'write one request per line, as {"timestamp": 0, "input_length": 10, ...}'
@@ -107,12 +105,15 @@ def _csv(source: Source) -> Iterator[Record]:
             if not past_header:
                 past_header = True
                 continue
+            place = f"line {line}"
+            if reader.line_num > line:
+                place = f"lines {line} to {reader.line_num}, which one quoted cell spans"
             if len(row) == len(names):
-                yield Record(line, dict(zip(names, row, strict=True)))
+                yield Record(place, dict(zip(names, row, strict=True)))
                 continue
             fault = f"has {'fewer' if len(row) < len(names) else 'more'} cells than the header"
             cut = "" if lines.ended else " (the file ends inside this line)"
-            yield Record(line, {}, fault + cut)
+            yield Record(place, {}, fault + cut)
 
 
 def _json_lines(source: Source) -> Iterator[Record]:
@@ -122,15 +123,12 @@ def _json_lines(source: Source) -> Iterator[Record]:
             if line.isspace():
                 continue
             cut = "" if lines.ended else " (the file ends inside this line)"
-            yield _json_record(number, line, cut)
-
-
-def _json_record(number: int, text: str, cut: str) -> Record:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return Record(number, {}, f"is not valid JSON{cut}")
-    return _as_record(number, value)
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                yield Record(f"line {number}", {}, f"is not valid JSON{cut}")
+            else:
+                yield _as_record(f"line {number}", value)
 
 
 def _json_array(source: Source) -> Iterator[Record]:
@@ -143,13 +141,13 @@ def _json_array(source: Source) -> Iterator[Record]:
                 "correct it, or write one request per line"
             ) from error
     for number, value in enumerate(rows, 1):
-        yield _as_record(number, value)
+        yield _as_record(f"row {number}", value)
 
 
-def _as_record(number: int, value: object) -> Record:
+def _as_record(place: str, value: object) -> Record:
     if not isinstance(value, dict):
-        return Record(number, {}, "is not a JSON object")
-    return Record(number, value)
+        return Record(place, {}, "is not a JSON object")
+    return Record(place, value)
 
 
 def _parquet(source: Source) -> Iterator[Record]:
@@ -157,7 +155,7 @@ def _parquet(source: Source) -> Iterator[Record]:
     for batch in _parquet_file(source).iter_batches():
         for row in batch.to_pylist():
             number += 1
-            yield Record(number, row)
+            yield Record(f"row {number}", row)
 
 
 def _parquet_file(source: Source) -> pq.ParquetFile:

@@ -1,0 +1,161 @@
+"""Trace readers under damage, order, and two ways of reading."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from simulator.errors import InputError
+from simulator.workload.traces import FORMATS, read_trace
+from simulator.workload.traces.reading import read_columns, read_rows
+from simulator.workload.traces.source import Source
+
+FEW = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+AZURE = (
+    b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
+    b"2023-11-16 18:15:46.6805900,374,44\r\n"
+    b'"2023-11-16T18:15:50.9951690Z",396,109\r\n'
+    b"2023-11-16 18:15:51-07:00,879,55\r\n"
+    b"2023-11-16 18:15:51,0x10,5.0\r\n"
+)
+
+
+@st.composite
+def damage(draw, good: bytes) -> bytes:
+    """`good` with a few bytes changed, put in, taken out, or its end cut off."""
+    data = bytearray(good)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(len(data) - 1, 0)))
+        piece = draw(
+            st.one_of(
+                st.binary(min_size=1, max_size=3),
+                st.sampled_from([b'"', b",", b"\n", b"\r", b"0", b"-", b"e", b".", b" ", b"\0"]),
+                st.sampled_from([b"NaN", b"inf", b"0x", b"999999999999", b"{", b"[", b"null"]),
+            )
+        )
+        how = draw(st.sampled_from(["change", "insert", "remove", "cut"]))
+        if how == "change":
+            data[at : at + len(piece)] = piece
+        elif how == "insert":
+            data[at:at] = piece
+        elif how == "remove":
+            del data[at : at + draw(st.integers(1, 30))]
+        else:
+            del data[at:]
+    return bytes(data)
+
+
+def check_read(path: Path, format: str = "auto") -> None:
+    """Reads to a table that holds what it promises, or to one sentence."""
+    for on_bad_row in ("error", "skip"):
+        try:
+            trace = read_trace(path, format, on_bad_row=on_bad_row)
+        except InputError as error:
+            sentence = str(error)
+            assert "\n" not in sentence
+            sentence.encode()  # can be printed
+            continue
+        assert len(trace) + sum(s.count for s in trace.skipped.values()) == trace.rows_read
+        assert on_bad_row == "skip" or not trace.skipped
+        assert trace.arrival_s[0] == 0
+        assert (np.diff(trace.arrival_s) >= 0).all()
+        assert np.isfinite(trace.arrival_s).all()
+        assert min(trace.prompt_tokens.min(), trace.output_tokens.min()) >= 1
+
+
+@FEW
+@given(damage(AZURE))
+def test_damaged_bytes_give_a_result_or_a_sentence(tmp_path, data):
+    path = tmp_path / "trace.csv"
+    path.write_bytes(data)
+    check_read(path)
+    check_read(path, "azure")
+
+
+@FEW
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_sentence(tmp_path, data):
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    check_read(path)
+
+
+moments = st.datetimes(datetime(1970, 1, 2), datetime(2261, 12, 30))
+zones = st.one_of(st.none(), st.integers(-23 * 60, 23 * 60).map(lambda m: timedelta(minutes=m)))
+
+
+@st.composite
+def stamps(draw) -> tuple[str, datetime]:
+    """A moment as somebody wrote it, and what it is in UTC."""
+    moment, offset = draw(moments), draw(zones)
+    digits = draw(st.sampled_from(["", "0", "000"])) if moment.microsecond else ""
+    text = moment.isoformat(draw(st.sampled_from("T "))) + digits
+    if offset is None:
+        return text, moment.replace(tzinfo=UTC)
+    zoned = moment.replace(tzinfo=timezone(offset))
+    return text + zoned.strftime("%z"), zoned.astimezone(UTC)
+
+
+@FEW
+@given(st.lists(stamps(), min_size=1, max_size=6))
+def test_any_mixture_of_zones_and_digits_gives_the_true_times(tmp_path, written):
+    path = tmp_path / "trace.csv"
+    rows = "".join(f"{text},{i + 1},1\n" for i, (text, _) in enumerate(written))
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows)
+    trace = read_trace(path)
+    true = sorted((moment, i + 1) for i, (_, moment) in enumerate(written))
+    assert trace.prompt_tokens.tolist() == [row for _, row in true]
+    # Whole microseconds, divided once: the float nearest to the true difference.
+    first = true[0][0]
+    expected = [(moment - first) / timedelta(seconds=1) for moment, _ in true]
+    assert trace.arrival_s == pytest.approx(expected, rel=1e-15, abs=0)
+
+
+cells = st.text(alphabet="0123456789+-.eExXaN \t", max_size=6)
+
+
+@FEW
+@given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=3))
+@example([("1", "0x10", "7")])
+@example([("1", " 7\t", "007")])
+@example([("1e400", "1", "1")])
+def test_what_is_read_by_columns_is_read_the_same_by_rows(tmp_path, rows):
+    path = tmp_path / "trace.csv"
+    text = io.StringIO()
+    text.write("arrival_s,prompt_tokens,output_tokens\n")
+    text.writelines(",".join(row) + "\n" for row in rows)
+    path.write_text(text.getvalue())
+    source, layout = Source.of(path), FORMATS["csv"]
+    table = read_columns(source, layout)
+    if table is None:
+        return
+    again = read_rows(source, layout, "error")
+    assert table.columns.keys() == again.columns.keys()
+    for role, values in table.columns.items():
+        assert values.tolist() == again.columns[role].tolist()
+
+
+@FEW
+@given(
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=30),
+    st.floats(0, 2e6),
+    st.one_of(st.none(), st.floats(0.001, 2e6)),
+    st.one_of(st.none(), st.integers(1, 40)),
+)
+def test_a_window_holds_just_its_requests(tmp_path, arrivals, skip_s, duration_s, limit):
+    path = tmp_path / "trace.csv"
+    rows = "".join(f"{arrival!r},{i + 1},1\n" for i, arrival in enumerate(arrivals))
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n" + rows)
+    trace = read_trace(path)
+    part = trace.window(skip_s=skip_s, duration_s=duration_s, limit=limit)
+    end = np.inf if duration_s is None else skip_s + duration_s
+    inside = (trace.arrival_s >= skip_s) & (trace.arrival_s < end)
+    assert part.prompt_tokens.tolist() == trace.prompt_tokens[inside].tolist()[:limit]
+    assert (part.arrival_s >= 0).all()
