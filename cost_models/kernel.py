@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 
 # Places in `CostTables.coef`; all in seconds (per the unit in the name).
-DECODE_BASE = 0  # once per step that decodes: launch floors of the attention kernels
-DECODE_PER_CONTEXT = 1  # per token of summed context: reading the KV cache
-DECODE_PER_LONGEST = 2  # per token of the longest context, when that sets the pace
-DECODE_PER_SEQ = 3  # per decoding sequence
-PREFILL_BASE = 4  # once per step that prefills
-PREFILL_PER_AREA = 5  # per query-key pair: the attention matrix products
-PREFILL_PER_KV = 6  # per token of past + chunk, when reading it sets the pace
-PREFILL_PER_TOKEN = 7  # per prefill token
-MIXED_BASE = 8  # once per step that both decodes and prefills
-TOKENS_BASE = 9  # `tokens_s` beyond its end: base + tokens * slope
-TOKENS_SLOPE = 10
-SEQS_BASE = 11  # `logits_s` beyond its end: base + sequences * slope
-SEQS_SLOPE = 12
-HOST_BASE = 13  # the engine's own work once per step ...
-HOST_PER_SEQ = 14  # ... and per scheduled sequence
-NUM_COEF = 15
+DECODE_PER_LONGEST = 0  # per token of the longest context, when that sets the pace
+PREFILL_BASE = 1  # once per step that prefills: launch of the attention kernels
+PREFILL_PER_AREA = 2  # per query-key pair: the attention matrix products
+PREFILL_PER_TOKEN = 3  # per prefill token
+PREFILL_PER_SEQ = 4  # per prompt, or chunk of one
+PREFILL_PER_KV = 5  # per token of past + chunk, when walking along it sets the pace
+MIXED_BASE = 6  # once per step that both decodes and prefills
+TOKENS_BASE = 7  # `tokens_s` beyond its end: base + tokens * slope
+TOKENS_SLOPE = 8
+SEQS_BASE = 9  # `logits_s` beyond its end: base + sequences * slope
+SEQS_SLOPE = 10
+HOST_BASE = 11  # the engine's own work once per step ...
+HOST_PER_SEQ = 12  # ... and per scheduled sequence
+NUM_COEF = 13
 
 
 class CostTables(NamedTuple):
@@ -43,12 +41,15 @@ class CostTables(NamedTuple):
     decode_tokens_s : (D + 1,) the same for steps that only decode, which replay a CUDA
         graph of the next captured size; beyond its end `tokens_s` holds.
     logits_s : (N + 1,) seconds of lm_head and sampler, index = scheduled sequences.
+    decode_attention_s : (B + 1, J) seconds of attention over all layers when that many
+        sequences decode at a mean context of 2^j tokens; linear between; (0, 0) for none.
     coef : (NUM_COEF,) coefficients, places named above.
     """
 
     tokens_s: NDArray[np.float64]
     decode_tokens_s: NDArray[np.float64]
     logits_s: NDArray[np.float64]
+    decode_attention_s: NDArray[np.float64]
     coef: NDArray[np.float64]
 
 
@@ -98,21 +99,41 @@ def step_time(
     else:
         gpu_s += coef[SEQS_BASE] + scheduled_seqs * coef[SEQS_SLOPE]
 
-    if decode_seqs > 0:
-        read_s = decode_context * coef[DECODE_PER_CONTEXT]
+    if decode_seqs > 0 and cost.decode_attention_s.shape[0] > 0:
+        # The knot 2^j below the mean context, and how far the mean is on to the next.
+        mean_context = decode_context / decode_seqs
+        last = cost.decode_attention_s.shape[1] - 2
+        knot = 0
+        position = mean_context
+        if mean_context >= 256.0 and last >= 8:  # most are: start nearer
+            knot = 8
+            position = mean_context * 0.00390625  # 1/256, exact
+        while position >= 2.0 and knot < last:
+            position *= 0.5
+            knot += 1
+        weight = position - 1.0
+        row = min(decode_seqs, cost.decode_attention_s.shape[0] - 1)
+        low_s = cost.decode_attention_s[row, knot]
+        attention_s = low_s + weight * (cost.decode_attention_s[row, knot + 1] - low_s)
+        if row < decode_seqs:  # beyond the table: in proportion
+            attention_s *= decode_seqs / row
         longest_s = max_context * coef[DECODE_PER_LONGEST]
-        if longest_s > read_s:
-            read_s = longest_s
-        gpu_s += coef[DECODE_BASE] + read_s + decode_seqs * coef[DECODE_PER_SEQ]
-        if prefill_seqs > 0:
-            gpu_s += coef[MIXED_BASE]
+        if longest_s > attention_s:
+            attention_s = longest_s
+        gpu_s += attention_s
 
     if prefill_seqs > 0:
-        compute_s = prefill_area * coef[PREFILL_PER_AREA]
-        load_s = prefill_kv * coef[PREFILL_PER_KV]
-        if load_s > compute_s:
-            compute_s = load_s
-        gpu_s += coef[PREFILL_BASE] + compute_s + prefill_tokens * coef[PREFILL_PER_TOKEN]
+        compute_s = (
+            prefill_area * coef[PREFILL_PER_AREA]
+            + prefill_tokens * coef[PREFILL_PER_TOKEN]
+            + prefill_seqs * coef[PREFILL_PER_SEQ]
+        )
+        walk_s = prefill_kv / prefill_seqs * coef[PREFILL_PER_KV]
+        if walk_s > compute_s:
+            compute_s = walk_s
+        gpu_s += coef[PREFILL_BASE] + compute_s
+        if decode_seqs > 0:
+            gpu_s += coef[MIXED_BASE]
 
     host_s = coef[HOST_BASE] + scheduled_seqs * coef[HOST_PER_SEQ]
     return gpu_s, host_s

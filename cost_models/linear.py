@@ -55,6 +55,7 @@ class LinearForm:
             + np.arange(max_tokens + 1, dtype=np.float64) * self.t_flop_s_per_token,
             decode_tokens_s=np.zeros(0),
             logits_s=np.arange(max_seqs + 1, dtype=np.float64) * self.t_seq_s,
+            decode_attention_s=np.zeros((0, 0)),
             coef=coef,
         )
 
