@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from cost_models import StepCost
-from cost_models.catalog import gpu, model
 from simulator.recording import (
     FINISHED,
     REJECT_REASONS,
@@ -21,7 +18,7 @@ from simulator.recording import (
     Recording,
     Steps,
 )
-from simulator.scenario import Scenario
+from simulator.scenario import Resolved, Scenario, resolve
 from simulator.workload.requests import Requests
 
 NAN = float("nan")
@@ -123,31 +120,21 @@ def recording(
     )
 
 
-def resolved(*overrides: str, **changes: Any) -> Any:
-    """What `simulator.scenario.resolve` would give, cut down to what metrics read."""
-    scenario = Scenario.from_mapping(
-        {
-            "name": "by hand",
-            "workload": {
-                "arrivals": {"process": "poisson", "rate": 1.0},
-                "lengths": {"distribution": "fixed", "prompt_tokens": 10, "output_tokens": 2},
-            },
-            "model": "llama-3.1-8b",
-        }
-    ).with_overrides(overrides)
-    return SimpleNamespace(
-        **{
-            "scenario": scenario,
-            "model": model("llama-3.1-8b"),
-            "gpu": gpu(scenario.cluster.gpu),
-            "cost": StepCost.linear(0.010, 0.0001),
-            "memory": None,
-            "num_gpu_blocks": 101,
-            "block_size": 16,
-            "max_model_len": 1000,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 64,
-            "notes": [],
-        }
-        | changes
+def resolved(*overrides: str) -> Resolved:
+    """A resolved scenario for `summarize`: 4 seats, 64 tokens per step, linear cost."""
+    return resolve(
+        Scenario.from_mapping(
+            {
+                "name": "by hand",
+                "workload": {
+                    "arrivals": {"process": "poisson", "rate": 1.0},
+                    "lengths": {"distribution": "fixed", "prompt_tokens": 10, "output_tokens": 2},
+                    "num_requests": 10,
+                },
+                "model": "llama-3.1-8b",
+                "scheduler": {"max_num_seqs": 4, "max_num_batched_tokens": 64},
+                "kv_cache": {"num_gpu_blocks": 101, "max_model_len": 64},
+                "cost_model": {"kind": "linear", "t_mem_s": 0.010, "t_flop_s_per_token": 0.0001},
+            }
+        ).with_overrides(overrides)
     )

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from simulator.scenario import Resolved
 
 LIMITS = {
-    "arrivals": "idle, no work",
-    "host": "host (engine's own code)",
-    "prefill_compute": "prefill compute",
-    "decode_bandwidth": "decode bandwidth",
+    "arrivals": "Arrivals (idle, no work)",
+    "host": "Host (the engine's own code)",
+    "prefill_compute": "Prefill compute",
+    "decode_bandwidth": "Decode bandwidth",
     "kv_blocks": "KV blocks",
-    "max_num_seqs": "max_num_seqs",
-    "static_batch": "static batch in progress",
+    "max_num_seqs": "Seats (max_num_seqs)",
+    "static_batch": "Static batch in progress",
 }
 _ARRIVALS, _HOST, _PREFILL, _DECODE, _KV, _SEATS, _BATCH = range(len(LIMITS))
 
@@ -55,15 +55,17 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
         return []
     spec = resolved.scenario
     static = spec.scheduler.policy == "static"
-    seats = spec.scheduler.static.batch_size if static else resolved.max_num_seqs
+    seats = resolved.max_num_seqs
     whole_prompts = spec.scheduler.policy in ("continuous", "orca") or not (
         spec.scheduler.enable_chunked_prefill
     )
     contiguous = spec.kv_cache.allocator == "contiguous"
     requests = recording.requests
     room = requests.prompt_tokens + (requests.max_tokens if contiguous else 1)
-    seconds = _attribute(
-        resolved.cost.tables(max(seats, 1), max(seats, 1)),
+    seconds = np.zeros(len(LIMITS))
+    _attribute(
+        seconds,
+        resolved.cost.tables(seats, seats),
         length_s,
         steps.gpu_s[rows],
         steps.host_s[rows],
@@ -92,6 +94,7 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
 
 @njit
 def _attribute(
+    seconds: NDArray[np.float64],
     cost: CostTables,
     length_s: NDArray[np.float64],
     gpu_s: NDArray[np.float64],
@@ -108,9 +111,8 @@ def _attribute(
     budget: int,
     whole_prompts: bool,
     roomy_below_blocks: int,
-) -> NDArray[np.float64]:
-    """Seconds per limit, in the order of `LIMITS`; one pass, nothing copied."""
-    seconds = np.zeros(7)
+) -> None:
+    """Add to `seconds` per limit, in the order of `LIMITS`; one pass, nothing copied."""
     for i in range(len(length_s)):
         if waiting[i] > 0:
             if static:
@@ -138,7 +140,6 @@ def _attribute(
         seconds[_HOST] += host_s[i]
         seconds[_DECODE] += decode_s
         seconds[_PREFILL] += gpu_s[i] - decode_s
-    return seconds
 
 
 def bottleneck(found: list[dict[str, Any]]) -> str | None:

@@ -1,0 +1,177 @@
+"""What `servecast run` prints: the benchmark's block, then what a planner asks next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from simulator.metrics.backlog import BACKLOGGED, OVERLOADED
+from simulator.metrics.limits import LIMITS
+from simulator.report.benchmark import benchmark_block
+from simulator.report.block import LABEL, header, line, number, wrapped
+
+if TYPE_CHECKING:
+    from simulator.scenario import Resolved
+
+STATE_MEANS = {
+    OVERLOADED: "Overloaded: the backlog grows for as long as the run lasts, so the latencies "
+    "above depend on the run's length and are not the system's.",
+    BACKLOGGED: "Backlogged: requests wait most of the time, though the backlog does not grow "
+    "for good; latencies follow the bursts.",
+}
+
+
+def text_report(
+    summary: dict[str, Any], resolved: Resolved, percentiles: Sequence[int] = (99,)
+) -> str:
+    """The whole report as text.
+
+    Parameters
+    ----------
+    summary : from `simulator.metrics.summarize`.
+    resolved : what was simulated: where the step costs and the defaults come from.
+    percentiles : those to print in the latency sections.
+    """
+    static = resolved.scenario.scheduler.policy == "static"
+    contiguous = resolved.scenario.kv_cache.allocator == "contiguous"
+    lines = (
+        benchmark_block(summary, percentiles)
+        + _objectives(summary)
+        + _classes(summary)
+        + _state(summary)
+        + _limits(summary)
+        + _batch(summary, static)
+        + _memory(summary, contiguous)
+        + _hardware(summary)
+        + _basis(summary, resolved)
+        + [header("", "=")]
+    )
+    return "\n".join(lines)
+
+
+def verdict_line(verdict: dict[str, Any]) -> str:
+    """One objective: ✓ or ✗, what was asked, and what was measured."""
+    mark = "✓" if verdict["met"] else "✗"
+    who = f"{verdict['class_name']}: " if verdict["class_name"] else ""
+    return line(f"{mark} {who}{verdict['metric']} <= {verdict['limit_ms']:g}", verdict["value_ms"])
+
+
+def _objectives(summary: dict[str, Any]) -> list[str]:
+    found = list(summary["slo"])
+    for figures in summary["classes"].values():
+        found += figures["slo"]
+    if not found and summary["goodput_share"] is None:
+        return []
+    out = [header("Service Level Objectives"), *map(verdict_line, found)]
+    if summary["goodput_share"] is not None:
+        out.append(line("Requests that meet every SLO (%):", summary["goodput_share"] * 100))
+    left_out = summary["rejected"] + summary["unfinished"]
+    if found and left_out:
+        out += wrapped(
+            f"{left_out} requests that did not complete are in no percentile.", bullet="! "
+        )
+    return out
+
+
+def _classes(summary: dict[str, Any]) -> list[str]:
+    if not summary["classes"]:
+        return []
+    columns = ("done", "TTFT mean", "p99", "TPOT mean", "p99", "E2EL mean", "p99")
+    width = max(len(name) for name in summary["classes"]) + 2
+    out = [
+        header("Classes (ms)"),
+        " " * width + "".join(f"{column:>11}" for column in columns),
+    ]
+    for name, figures in summary["classes"].items():
+        values: list[Any] = [figures["completed"]]
+        for metric in ("ttft", "tpot", "e2el"):
+            values += [figures[f"mean_{metric}_ms"], figures[f"p99_{metric}_ms"]]
+        out.append(f"{name:<{width}}" + "".join(f"{number(value):>11}" for value in values))
+    return out
+
+
+def _state(summary: dict[str, Any]) -> list[str]:
+    out = [
+        header("State"),
+        line("State:", summary["state"]),
+        f"{'Backlog growth (req/s):':<{LABEL}} {summary['backlog_slope_per_s']:.3f} ± "
+        f"{summary['backlog_slope_ci95_per_s']:.3f}",
+        line("Mean queue time (ms):", summary["mean_queue_ms"]),
+        line("P99 queue time (ms):", summary["p99_queue_ms"]),
+    ]
+    for reason, count in summary["rejected_by_reason"].items():
+        out.append(line(f"Rejected, {reason.replace('_', ' ')}:", count))
+    if summary["unfinished"]:
+        out.append(line("Unfinished requests:", summary["unfinished"]))
+    if summary["warmup_s"] > 0:
+        out.append(line("Warm-up cut (s):", float(summary["warmup_s"])))
+        out.append(line("Requests cut with it:", summary["warmup_requests"]))
+        out += wrapped("Inter-token latency still covers the warm-up.", bullet="! ")
+    if summary["state"] in STATE_MEANS:
+        out += wrapped(STATE_MEANS[summary["state"]], bullet="! ")
+    return out
+
+
+def _limits(summary: dict[str, Any]) -> list[str]:
+    return [
+        header("What limits (% of time)"),
+        *(
+            line(f"{LIMITS[limit['resource']]}:", limit["share"] * 100)
+            for limit in summary["limits"]
+        ),
+    ]
+
+
+def _batch(summary: dict[str, Any], static: bool) -> list[str]:
+    out = [
+        header("Batch"),
+        line("Engine steps:", summary["num_steps"]),
+        line("Mean batch size (running requests):", summary["mean_batch_size"]),
+        line("Mean tokens per step:", summary["mean_tokens_per_step"]),
+        line("Stalled (% of running requests' time):", summary["decode_stall_share"] * 100),
+    ]
+    if static:
+        out.append(line("Tail bubble (% of slot-steps):", summary["tail_bubble_share"] * 100))
+        out.append(line("Padding (% of tokens):", summary["padding_share"] * 100))
+    return out
+
+
+def _memory(summary: dict[str, Any], contiguous: bool) -> list[str]:
+    empty = (
+        line("Reserved but unused (% of held):", summary["kv_reserved_unused"] * 100)
+        if contiguous
+        else line("Internal fragmentation (% of held):", summary["kv_internal_fragmentation"] * 100)
+    )
+    return [
+        header("KV cache"),
+        line("Mean usage (%):", summary["kv_usage_mean"] * 100),
+        line("Peak usage (%):", summary["kv_usage_peak"] * 100),
+        empty,
+        line("Preemptions:", summary["preemptions"]),
+        line("Recomputed tokens:", summary["recomputed_tokens"]),
+    ]
+
+
+def _hardware(summary: dict[str, Any]) -> list[str]:
+    return [
+        header("Hardware and cost"),
+        line("GPUs:", summary["num_gpus"]),
+        line("Utilisation (% of time in a step):", summary["utilisation"] * 100),
+        line("Host time (% of time):", summary["host_share"] * 100),
+        line("MFU (%):", summary["mfu"] * 100),
+        line("MBU (%):", summary["mbu"] * 100),
+        line("Price ($/GPU/h):", float(summary["price_per_gpu_hour"])),
+        line("Cost ($/M output tokens):", summary["cost_per_million_output_tokens"]),
+        line("Cost ($/M total tokens):", summary["cost_per_million_total_tokens"]),
+    ]
+
+
+def _basis(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    out = [header("Where the numbers come from")]
+    for text in resolved.cost.provenance.splitlines():
+        out += wrapped(text, bullet="Step cost: " if len(out) == 1 else " " * 11)
+    for note in resolved.notes:
+        out += wrapped(note, bullet="- ")
+    out += wrapped("ITL is per token; vllm bench serve takes it per received chunk.", bullet="- ")
+    out += wrapped(f"Scenario {summary['scenario_hash'][:12]}, seed {summary['seed']}.", "- ")
+    return out
