@@ -63,7 +63,9 @@ def arrival_times(
         times = np.arange(_affordable(count)) / rate
     else:
         gaps = random.standard_exponential if spec.process == "poisson" else _gamma(spec.cv, random)
-        times = _renewals(gaps, num_requests, rate * duration_s if duration_s else None) / rate
+        steps = _renewals(gaps, num_requests, rate * duration_s if duration_s else None)
+        with np.errstate(over="ignore"):
+            times = steps / rate
     if duration_s is not None:
         times = times[: np.searchsorted(times, duration_s, "left")]
     if len(times) and not np.isfinite(times[-1]):
@@ -88,7 +90,7 @@ def _renewals(gaps: Gaps, count: int | None, end: float | None) -> Floats:
     if count is not None:
         return np.cumsum(gaps(_affordable(count)))
     assert end is not None
-    chunk = _affordable(end + 6 * end**0.5 + 16)
+    chunk = _affordable(end) + int(6 * end**0.5) + 16
     pieces, total, reached = [], 0, 0.0
     while reached < end:
         piece = gaps(chunk)

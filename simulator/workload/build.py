@@ -169,11 +169,6 @@ def _drawn_per_class(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _R
     notes: list[str] = []
     for i, c in enumerate(spec.classes):
         assert c.arrivals is not None
-        if c.arrivals.process == "burst":
-            raise InputError(
-                f"class {c.name!r} of workload.classes has burst arrivals, which have no rate to "
-                "mix with those of other classes; give the classes shares of workload.arrivals"
-            )
         arrival_s = arrival_times(
             c.arrivals,
             streams.generator(Purpose.ARRIVALS, i),
