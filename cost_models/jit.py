@@ -27,4 +27,4 @@ else:
 
     def njit(function: F) -> F:
         """Compile `function` lazily, cache it on disk, divide as IEEE 754 does."""
-        return cast(F, numba.njit(cache=True, error_model="numpy")(function))
+        return cast(F, numba.njit(cache=True, error_model="numpy", _nrt=False)(function))

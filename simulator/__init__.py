@@ -1,1 +1,24 @@
 """Everything that happens in simulated time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.scenario import Scenario
+    from simulator.simulation import Result, simulate
+
+__all__ = ["Result", "Scenario", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that ``servecast --help`` does not load the engine."""
+    if name == "Scenario":
+        from simulator.scenario import Scenario
+
+        return Scenario
+    if name in ("Result", "simulate"):
+        from simulator import simulation
+
+        return getattr(simulation, name)
+    raise AttributeError(f"module 'simulator' has no attribute {name!r}")

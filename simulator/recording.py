@@ -12,6 +12,7 @@ from simulator.workload.requests import Requests
 UNFINISHED, FINISHED, REJECTED = 0, 1, 2
 STATUS_NAMES = ("unfinished", "finished", "rejected")
 
+PROMPT_TOO_LONG, NEVER_FITS, QUEUE_FULL = 1, 2, 3
 REJECT_REASONS = (
     "",
     "prompt_too_long",  # prompt_tokens >= max_model_len

@@ -1,0 +1,1 @@
+"""What happens between replicas, in SimPy's time: arrivals, routing, clients."""

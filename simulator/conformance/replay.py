@@ -1,0 +1,142 @@
+"""Run a recorded workload through our engine and write what it did in the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cost_models import StepCost
+from simulator.conformance.workload import RecordedCase
+from simulator.engine import log
+from simulator.engine.fleet import Fleet
+from simulator.recording import FINISHED, REJECTED
+from simulator.schedulers import chunked_prefill
+
+
+def replay(case: RecordedCase) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], dict[str, Any]]:
+    """Step records, request records by id, and the end record of our own run."""
+    config = case.config
+    # A workload that counts steps runs on a clock that shows their index.
+    a, b, c = case.step_time or (1.0, 0.0, 0.0)
+    fleet = Fleet(
+        case.requests,
+        limits={
+            "max_num_seqs": config["max_num_seqs"],
+            "max_num_batched_tokens": config["max_num_batched_tokens"],
+            "max_model_len": config["max_model_len"],
+            "block_size": config["block_size"],
+            "usable_blocks": config["num_gpu_blocks"] - 1,
+            "watermark_blocks": int(config["watermark"] * config["num_gpu_blocks"]),
+            "long_prefill_token_threshold": config["long_prefill_token_threshold"],
+            "chunked_prefill": config["enable_chunked_prefill"],
+            "reserve_full_isl": config["scheduler_reserve_full_isl"],
+            "victims_only_step_s": 0.0 if case.step_time else 1.0,
+        },
+        cost=StepCost.linear(a, b, c).tables(
+            config["max_num_batched_tokens"], config["max_num_seqs"]
+        ),
+        compose=chunked_prefill.compose,
+        order_key=case.requests.priority.astype(np.float64)
+        if config["policy"] == "priority"
+        else None,
+        events=True,
+    )
+    rows = np.flatnonzero(~fleet.is_rejected())
+    fleet.deliver(rows, np.zeros(len(rows), np.int64))
+    fleet.advance(np.inf)
+    steps = _steps(case, fleet)
+    outcome = fleet.recording(0.0).outcome
+    requests = _outcomes(case, steps, outcome)
+    finished = int((outcome.status == FINISHED).sum())
+    served = len(case.requests) - int((outcome.status == REJECTED).sum())
+    end = {
+        "type": "end",
+        "end": "done" if finished == served else "stuck",
+        "steps": len(steps),
+        "tokens": sum(sum(step["s"].values()) for step in steps),
+        "end_t": float(fleet.engine.replicas["clock_s"][0]) if case.step_time else None,
+        "finished": finished,
+        "preemptions": int(outcome.preemptions.sum()),
+    }
+    return steps, requests, end
+
+
+def _steps(case: RecordedCase, fleet: Fleet) -> list[dict[str, Any]]:
+    """Step records from the event log, with the fields of the recording."""
+    name = case.requests.id_of
+    timed = case.step_time is not None
+    steps: list[dict[str, Any]] = []
+    running = waiting = 0
+    step = _new_step()
+    for event in fleet.log_book.events(fleet.engine):
+        kind, request, value = int(event["kind"]), int(event["request"]), int(event["value"])
+        if kind == log.ARRIVE:
+            step["add"].append(name(request))
+            waiting += 1
+        elif kind == log.PREEMPT:
+            step["pre"].append(name(request))
+            step["pre_for"].append(name(value))
+            running, waiting = running - 1, waiting + 1
+        elif kind in (log.ADMIT, log.RESUME):
+            step["new" if kind == log.ADMIT else "res"].append(name(request))
+            if value:
+                step["hit"][name(request)] = value
+            running, waiting = running + 1, waiting - 1
+        elif kind == log.SCHEDULE:
+            step["s"][name(request)] = value
+        elif kind == log.LAUNCH:
+            step["free"] = value
+            step["t"] = float(event["time_s"])
+            step["k"] = len(steps) if timed else int(event["time_s"])
+        elif kind == log.FINISH:
+            step["fin"].append(name(request))
+            running -= 1
+        elif kind == log.COMMIT:
+            step.update(free_end=value, run=running, wait=waiting, end_t=float(event["time_s"]))
+            steps.append(step)
+            step = _new_step()
+    return steps
+
+
+def _new_step() -> dict[str, Any]:
+    return {"s": {}, "new": [], "res": [], "pre": [], "pre_for": [], "hit": {}, "add": [],
+            "fin": []}
+
+
+def _outcomes(case: RecordedCase, steps: list[dict[str, Any]], outcome: Any) -> dict[str, Any]:
+    """Request records, with the fields of the recording."""
+    timed = case.step_time is not None
+    records: dict[str, dict[str, Any]] = {}
+    for row in range(len(case.requests)):
+        arrival = float(case.requests.arrival_s[row])
+        records[case.requests.id_of(row)] = {
+            "arrival": arrival if timed else int(arrival),
+            "status": ("unfinished", "finished", "rejected")[outcome.status[row]],
+            "admit_step": None,
+            "first_token_step": None,
+            "first_token_t": None,
+            "finish_step": None,
+            "finish_t": None,
+            "preemptions": int(outcome.preemptions[row]),
+            "cached": [],
+            "output_tokens": int(outcome.generated_tokens[row]),
+            "finish_reason": "length" if outcome.status[row] == FINISHED else None,
+        }
+    for step in steps:
+        end_t = step["end_t"] if timed else 0.0
+        for admitted in step["s"]:
+            record = records[admitted]
+            if admitted in step["new"] or admitted in step["res"]:
+                record["cached"].append(step["hit"].get(admitted, 0))
+                if record["admit_step"] is None:
+                    record["admit_step"] = step["k"]
+        for finished in step["fin"]:
+            records[finished].update(finish_step=step["k"], finish_t=end_t)
+    by_end = {step["end_t"]: step for step in steps}
+    for row in np.flatnonzero(~np.isnan(outcome.first_token_s)):
+        step = by_end[float(outcome.first_token_s[row])]
+        records[case.requests.id_of(int(row))].update(
+            first_token_step=step["k"], first_token_t=step["end_t"] if timed else 0.0
+        )
+    return records

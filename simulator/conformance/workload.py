@@ -1,0 +1,123 @@
+"""A recorded workload: what was asked of the engine, and what it answered."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError
+from simulator.workload.requests import Requests
+
+CONFIG_DEFAULTS: dict[str, Any] = {
+    "max_num_seqs": 16,
+    "max_num_batched_tokens": 512,
+    "block_size": 16,
+    "num_gpu_blocks": 1024,
+    "max_model_len": 2048,
+    "enable_chunked_prefill": True,
+    "long_prefill_token_threshold": 0,
+    "policy": "fcfs",
+    "enable_prefix_caching": False,
+    "async_scheduling": False,
+    "watermark": 0.0,
+    "scheduler_reserve_full_isl": True,
+}
+ANSWER_SUFFIX = ".oracle.jsonl.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCase:
+    """One workload and its recorded answer.
+
+    Attributes
+    ----------
+    config : scheduler settings, defaults filled in.
+    step_time : (a, b, c): a step of m tokens and s requests lasts a + b·m + c·s seconds;
+        None: a workload that counts steps instead of seconds.
+    requests : rows in order of arrival; in a workload that counts steps, arrival_s is the
+        index of the step before which the request arrives.
+    steps, outcomes, end : records of the answer; outcomes by request id.
+    """
+
+    name: str
+    config: dict[str, Any]
+    step_time: tuple[float, float, float] | None
+    requests: Requests
+    steps: list[dict[str, Any]]
+    outcomes: dict[str, dict[str, Any]]
+    end: dict[str, Any]
+
+
+def find_cases(folder: Path) -> list[Path]:
+    """Workload files in `folder`, sorted; `InputError` if there is none."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder of the recorded schedules")
+    paths = sorted(p for p in folder.iterdir() if p.name.endswith((".json", ".json.gz")))
+    if not paths:
+        raise InputError(
+            f"{folder} holds no recorded schedule; expected X.json or X.json.gz beside "
+            f"X{ANSWER_SUFFIX}"
+        )
+    return paths
+
+
+def load_case(path: Path) -> RecordedCase:
+    """Read a workload and the answer beside it."""
+    answer = path.with_name(path.name.split(".json")[0] + ANSWER_SUFFIX)
+    if not answer.exists():
+        raise InputError(f"{path} has no recorded answer; expected {answer.name} beside it")
+    try:
+        workload = json.loads(_read(path))
+        records = [json.loads(line) for line in _read(answer).splitlines()]
+        config = {**CONFIG_DEFAULTS, **workload.get("config", {})}
+        cost = workload.get("step_time")
+        return RecordedCase(
+            name=path.name.split(".json")[0],
+            config=config,
+            step_time=cost and tuple(float(cost.get(name, 0.0)) for name in "abc"),
+            requests=_requests(workload["requests"], timed=cost is not None),
+            steps=[record for record in records if record["type"] == "step"],
+            outcomes={record["id"]: record for record in records if record["type"] == "req"},
+            end=next(record for record in records if record["type"] == "end"),
+        )
+    except (ValueError, KeyError, TypeError, OSError, EOFError, StopIteration) as error:
+        raise InputError(
+            f"{path} or its answer is not a recorded schedule ({type(error).__name__}: {error}); "
+            "record it again"
+        ) from error
+
+
+def _read(path: Path) -> str:
+    data = path.read_bytes()
+    if path.name.endswith(".gz"):
+        data = gzip.decompress(data)
+    return data.decode()
+
+
+def _requests(rows: list[dict[str, Any]], *, timed: bool) -> Requests:
+    arrival = "arrival" if timed else "arrival_step"
+    rows = sorted(rows, key=lambda row: row.get(arrival, 0))  # stable: file order on ties
+    output = np.array([row["output_len"] for row in rows], np.int64)
+    return Requests(
+        arrival_s=np.array([row.get(arrival, 0) for row in rows], np.float64),
+        prompt_tokens=np.array([_prompt_tokens(row) for row in rows], np.int64),
+        output_tokens=output,
+        max_tokens=output,
+        predicted_tokens=np.full(len(rows), np.nan),
+        priority=np.array([row.get("priority", 0) for row in rows], np.int64),
+        class_id=np.zeros(len(rows), np.int64),
+        ids=tuple(str(row["id"]) for row in rows),
+    )
+
+
+def _prompt_tokens(row: dict[str, Any]) -> int:
+    if "segments" in row:
+        return sum(int(length) for _, length in row["segments"])
+    if "prompt_token_ids" in row:
+        return len(row["prompt_token_ids"])
+    return int(row["prompt_len"])

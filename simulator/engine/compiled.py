@@ -1,0 +1,99 @@
+"""From a policy to something that runs replicas: compiled, or as plain Python.
+
+The kernel `run` takes the policy as a first-class function, so it is compiled once, for
+the one type that an `Engine` has, and cached on disk; a policy is a C function that it
+calls.  Calling the kernel's entry point skips Numba's type dispatch, which for a function
+argument costs twenty times the call itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cost_models.jit import PLAIN
+from simulator.engine.advance import Compose, run
+from simulator.engine.state import Engine
+
+Run = Callable[[Engine, float, bool], int]
+
+
+def runner(compose: Compose, engine: Engine) -> Run:
+    """A function ``(until, stop_at_end) -> status`` that runs `engine` under `compose`.
+
+    `compose` runs compiled if it is a Numba function, else as it is: then the verbs it
+    calls are still compiled, and each step costs some tens of microseconds.
+    """
+    if PLAIN or not hasattr(compose, "py_func"):
+        records = as_records(engine)
+        return lambda _, until, stop_at_end: run(records, until, stop_at_end, compose)
+    kernel = _kernel()
+    policy = _c_function(compose)
+    return lambda engine, until, stop_at_end: int(kernel(engine, until, stop_at_end, policy))
+
+
+def as_records(engine: Engine) -> Engine:
+    """The same memory, with fields as attributes in plain Python too."""
+    return Engine(*(
+        column.view(np.recarray) if getattr(column, "dtype", np.dtype("i8")).names else column
+        for column in engine
+    ))
+
+
+@functools.cache
+def _engine_type() -> Any:
+    import numba
+
+    from simulator.engine.allocate import empty_engine
+
+    return numba.typeof(empty_engine())
+
+
+@functools.cache
+def _compose_signature() -> Any:
+    from numba import types
+
+    return types.int64(_engine_type(), types.int64, types.float64)
+
+
+@functools.cache
+def _kernel() -> Callable[..., int]:
+    import numba
+    from numba import types
+
+    signature = types.int64(
+        _engine_type(), types.float64, types.boolean, types.FunctionType(_compose_signature())
+    )
+    dispatcher = numba.njit(signature, cache=True, error_model="numpy", _nrt=False)(run)
+    (overload,) = dispatcher.overloads.values()
+    return overload.entry_point  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _c_function(compose: Any) -> Any:
+    import numba
+
+    return numba.cfunc(_compose_signature(), cache=True, error_model="numpy", _nrt=False)(compose.py_func)
+
+
+def announce_compilation(say: Callable[[str], None]) -> None:
+    """Call `say` once, with a line for the user, when something is really compiled."""
+    if PLAIN:
+        return
+    from numba.core import event
+
+    class Announce(event.Listener):  # type: ignore[misc]
+        said = False
+
+        def on_start(self, _: Any) -> None:
+            if not self.said:
+                self.said = True
+                say("Compiling the simulation kernels; this happens once per machine ...")
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    event.register("numba:compile", Announce())

@@ -1,0 +1,154 @@
+"""A fleet of replicas as the outer clock sees it: deliver requests, advance, read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_models.jit import njit
+from cost_models.kernel import CostTables
+from simulator.engine.advance import LOG_FULL, Compose
+from simulator.engine.allocate import allocate, limits_record
+from simulator.engine.compiled import runner
+from simulator.engine.drain import LogBook
+from simulator.engine.state import CONTIGUOUS, DONE, NOBODY, NUM_ENDED, REJECTED, Engine
+from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording
+from simulator.workload.requests import Requests
+
+
+@njit
+def put_in_inbox(engine: Engine, rows: NDArray[np.int64], replicas: NDArray[np.int64]) -> None:
+    """Hand requests, in order of arrival, to the inboxes of their replicas."""
+    for k in range(rows.shape[0]):
+        request = engine.requests[rows[k]]
+        replica = engine.replicas[replicas[k]]
+        request.replica = replicas[k]
+        request.next = NOBODY
+        if replica.inbox_head == NOBODY:
+            replica.inbox_head = rows[k]
+        else:
+            engine.requests[replica.inbox_tail].next = rows[k]
+        replica.inbox_tail = rows[k]
+        replica.outstanding += 1
+
+
+class Fleet:
+    """Equal replicas under one policy, working on one table of requests.
+
+    Parameters
+    ----------
+    requests : what clients will send.
+    limits : fields of `state.LIMITS` and their values; those left out are 0.
+    cost : prices of a step.
+    compose : the policy, see `simulator.engine.verbs`.
+    replicas : their number.
+    order_key : (N,) float64, smaller is served first; None is fcfs.
+    reserves_declared : the policy or the allocator reserves prompt + max_tokens, so that a
+        request for which the pool is too small could never start.
+    events : keep an event log, for conformance and integrity checks; switches coasting off.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        *,
+        limits: Mapping[str, float],
+        cost: CostTables,
+        compose: Compose,
+        replicas: int = 1,
+        order_key: NDArray[np.float64] | None = None,
+        reserves_declared: bool = False,
+        events: bool = False,
+    ) -> None:
+        self.requests = requests
+        self.engine = allocate(
+            limits_record(limits, keyed_order=order_key is not None, coast=not events),
+            replicas=replicas, requests=len(requests), cost=cost, events=events,
+        )
+        self._run = runner(compose, self.engine)
+        self.log_book = LogBook()
+        self._seen_ends = 0
+        self.on_progress: Callable[[], None] | None = None
+        self._describe_requests(order_key)
+        self._reject_hopeless(reserves_declared)
+
+    def _describe_requests(self, order_key: NDArray[np.float64] | None) -> None:
+        table, requests = self.engine.requests, self.requests
+        limit = self.engine.limits["max_model_len"][0]
+        table["prompt_tokens"] = requests.prompt_tokens
+        table["known_tokens"] = requests.prompt_tokens
+        table["max_tokens"] = np.minimum(requests.max_tokens, limit - requests.prompt_tokens)
+        table["end_tokens"] = requests.prompt_tokens + np.minimum(
+            requests.output_tokens, table["max_tokens"]
+        )
+        table["arrival_s"] = requests.arrival_s
+        if order_key is not None:
+            table["order_key"] = order_key
+            table["id_rank"] = requests.id_rank()
+
+    def _reject_hopeless(self, reserves_declared: bool) -> None:
+        """Reject at once what could never be admitted, instead of waiting for ever."""
+        limits, table = self.engine.limits[0], self.engine.requests
+        reasons = np.zeros(len(table), np.int64)
+        if reserves_declared or limits["allocator"] == CONTIGUOUS:
+            longest = table["prompt_tokens"] + table["max_tokens"]
+            too_big = -(-longest // limits["block_size"]) > limits["usable_blocks"]
+            reasons[too_big] = NEVER_FITS
+        reasons[table["prompt_tokens"] >= limits["max_model_len"]] = PROMPT_TOO_LONG
+        table["reject_reason"] = reasons
+        table["state"][reasons > 0] = REJECTED
+
+    def is_rejected(self) -> NDArray[np.bool_]:
+        """(N,) True for requests that no replica could ever serve."""
+        return np.asarray(self.engine.requests["state"] == REJECTED)
+
+    def deliver(self, rows: NDArray[np.int64], replicas: NDArray[np.int64]) -> None:
+        """Hand over requests, in order of arrival, each to its replica."""
+        put_in_inbox(self.engine, rows, replicas)
+
+    def deliver_at(self, row: int, replica: int, arrival_s: float) -> None:
+        """Hand over one request at the time when it really arrives."""
+        self.engine.requests["arrival_s"][row] = arrival_s
+        put_in_inbox(self.engine, np.array([row]), np.array([replica]))
+
+    def advance(self, until: float, *, stop_at_end: bool = False) -> bool:
+        """Run to `until` (seconds); with `stop_at_end`, only to the next end of a request.
+
+        Returns whether it stopped because a request ended.
+        """
+        while True:
+            status = self._run(self.engine, until, stop_at_end)
+            if status != LOG_FULL:
+                return status != 0
+            self.log_book.drain(self.engine)
+            if self.on_progress is not None:
+                self.on_progress()
+
+    def take_ended(self) -> NDArray[np.int64]:
+        """Rows of the requests that ended since the last call, in order."""
+        seen, self._seen_ends = self._seen_ends, int(self.engine.counters[NUM_ENDED])
+        return self.engine.ended[seen : self._seen_ends].copy()
+
+    def ended_at(self, row: int) -> float:
+        """When the client of request `row` learnt that it ended."""
+        request = self.engine.requests[row]
+        if request["state"] == DONE:
+            return float(request["finished_s"])
+        return float(self.engine.replicas["clock_s"][request["replica"]])
+
+    @property
+    def num_ended(self) -> int:
+        """Requests that have ended, without those rejected before they were delivered."""
+        return int(self.engine.counters[NUM_ENDED])
+
+    def outstanding(self) -> NDArray[np.int64]:
+        """(R,) requests that each replica has: delivered and not ended."""
+        return np.asarray(self.engine.replicas["outstanding"])
+
+    def recording(self, end_s: float) -> Recording:
+        """Everything that happened, up to `end_s`."""
+        return self.log_book.recording(self.engine, self.requests, end_s)
+
+

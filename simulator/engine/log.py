@@ -1,0 +1,47 @@
+"""The event log: what happened inside each step, for those who ask.
+
+Conformance, timelines and integrity checks read it; a run that does not ask has a log of
+capacity 0 and pays one comparison per verb.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cost_models.jit import njit
+from simulator.engine.state import NUM_EVENTS, Engine
+
+# Kinds of events, in the order in which a step can produce them.
+ARRIVE, REJECT, PREEMPT, ADMIT, RESUME, SCHEDULE, LAUNCH, FINISH, COMMIT = range(9)
+
+EVENT = np.dtype(
+    [
+        ("kind", "i8"),
+        ("replica", "i8"),
+        ("request", "i8"),  # -1 for LAUNCH and COMMIT
+        ("value", "i8"),  # SCHEDULE: tokens; PREEMPT: for whom; LAUNCH, COMMIT: free blocks;
+        #                   ADMIT, RESUME: tokens found in the prefix cache
+        ("time_s", "f8"),
+    ],
+    align=True,
+)
+
+
+@njit
+def is_on(engine: Engine) -> bool:
+    """Whether this run keeps an event log."""
+    return engine.events.shape[0] > 0
+
+
+@njit
+def record(engine: Engine, kind: int, r: int, request: int, value: int, time_s: float) -> None:
+    """Append an event if the log is on; `has_room` keeps it from overflowing."""
+    if engine.events.shape[0] == 0:
+        return
+    event = engine.events[engine.counters[NUM_EVENTS]]
+    event.kind = kind
+    event.replica = r
+    event.request = request
+    event.value = value
+    event.time_s = time_s
+    engine.counters[NUM_EVENTS] += 1

@@ -1,0 +1,72 @@
+"""Find a policy by name: one of ours, or a user's as module:attr."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from simulator.engine.advance import Compose
+from simulator.errors import InputError
+
+BUILT_IN = ("static", "continuous", "orca", "chunked_prefill")
+
+
+def load_policy(name: str, base_dir: Path) -> Compose:
+    """The ``compose`` function of a policy.
+
+    Parameters
+    ----------
+    name : a built-in name; or ``package.module:attr``; or ``path/to/file.py:attr``, the path
+        relative to `base_dir`.
+
+    Raises
+    ------
+    InputError
+        Nothing is found there, or it cannot be called.
+    """
+    if name in BUILT_IN:
+        return cast(Compose, importlib.import_module(f"simulator.schedulers.{name}").compose)
+    where, _, attribute = name.rpartition(":")
+    module = _load_module(where, base_dir, name)
+    policy = getattr(module, attribute, None)
+    if not isinstance(policy, Callable):  # type: ignore[arg-type]
+        raise InputError(
+            f"scheduler.policy is {name}, but {where} has no function {attribute}; define "
+            f"{attribute}(engine, r, now) there"
+        )
+    return cast(Compose, policy)
+
+
+def _load_module(where: str, base_dir: Path, name: str) -> ModuleType:
+    if not where.endswith(".py"):
+        try:
+            return importlib.import_module(where)
+        except ImportError as error:
+            raise InputError(
+                f"scheduler.policy is {name}, but the module cannot be imported ({error}); give "
+                "an importable module or path/to/file.py:attr"
+            ) from error
+    path = (base_dir / where).resolve()
+    # Numba caches by module name, so two files must not share one.
+    module_name = f"_servecast_policy_{path.stem}_{abs(hash(str(path))):x}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise InputError(
+            f"scheduler.policy is {name}, but there is no file {path}; give the path of a Python "
+            "file, relative to the scenario's folder"
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(
+            f"scheduler.policy is {name}, but {path} fails on import "
+            f"({type(error).__name__}: {error}); mend it"
+        ) from error
+    return module

@@ -1,0 +1,176 @@
+"""Scenario -> SimPy environment -> Result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simulator.cluster.clients import closed_loop, open_loop
+from simulator.cluster.routers import ROUTERS
+from simulator.engine.fleet import Fleet
+from simulator.engine.state import CONTIGUOUS, PAGED
+from simulator.recording import Recording
+from simulator.scenario import Resolved, Scenario, resolve
+from simulator.schedulers.loader import load_policy
+from simulator.workload import build_requests
+from simulator.workload.requests import Requests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Progress = Callable[[int, int], None]
+
+# Largest table of step prices; a static batch of long prompts may ask for more tokens, which
+# are then priced by the cost model's continuation.
+MAX_TABLE_TOKENS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished run.
+
+    Attributes
+    ----------
+    resolved : the scenario with all defaults filled in, and the facts behind it.
+    recording : what happened.
+    """
+
+    resolved: Resolved
+    recording: Recording
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Figures of the run; keys as in summary.json."""
+        from simulator.metrics import summarize
+
+        return summarize(self.recording, self.resolved)
+
+    @cached_property
+    def requests(self) -> pd.DataFrame:
+        """One row per request."""
+        from simulator.metrics import requests_frame
+
+        return requests_frame(self.recording)
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per engine step."""
+        from simulator.metrics import steps_frame
+
+        return steps_frame(self.recording)
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    replicate: int = 0,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a scenario.
+
+    Parameters
+    ----------
+    scenario : what to simulate.
+    seed : takes the place of the scenario's seed.
+    replicate : number of the random sample; same seed and replicate, same bytes.
+    progress : called now and then with (requests ended, requests in all).
+
+    Raises
+    ------
+    InputError
+        The scenario cannot be simulated; the message says why.
+    """
+    if seed is not None:
+        scenario = scenario.with_overrides([f"seed={seed}"])
+    resolved = resolve(scenario, replicate=replicate)
+    scenario = resolved.scenario
+    requests = build_requests(
+        scenario.workload,
+        base_dir=scenario.base_dir,
+        max_model_len=resolved.max_model_len,
+        seed=scenario.seed,
+        replicate=replicate,
+    )
+    fleet = build_fleet(resolved, requests)
+    horizon_s = scenario.workload.horizon_s or np.inf
+    end_s = _run(fleet, scenario, horizon_s, progress)
+    return Result(resolved, fleet.recording(end_s))
+
+
+def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Fleet:
+    """The replicas of a scenario, with nothing delivered yet."""
+    scenario = resolved.scenario
+    scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
+    static = scheduler.policy == "static"
+    max_queue = scheduler.max_queue
+    limits = {
+        "max_num_seqs": resolved.max_num_seqs,
+        "max_num_batched_tokens": resolved.max_num_batched_tokens,
+        "max_model_len": resolved.max_model_len,
+        "block_size": resolved.block_size,
+        "usable_blocks": resolved.usable_kv_blocks,
+        "watermark_blocks": int((scheduler.watermark or 0.0) * resolved.num_gpu_blocks),
+        "long_prefill_token_threshold": scheduler.long_prefill_token_threshold,
+        "chunked_prefill": scheduler.enable_chunked_prefill,
+        "reserve_full_isl": bool(scheduler.scheduler_reserve_full_isl),
+        "allocator": CONTIGUOUS if kv_cache.allocator == "contiguous" and not static else PAGED,
+        **({} if max_queue is None else {"max_queue": max_queue}),
+    }
+    max_tokens = resolved.max_num_batched_tokens
+    if static:
+        limits.update(
+            batch_size=scheduler.static.batch_size,
+            max_wait_s=scheduler.static.max_wait_s,
+            stream=scheduler.static.stream,
+            hold_finished=True,
+        )
+        longest = min(int(requests.prompt_tokens.max()), resolved.max_model_len)
+        max_tokens = scheduler.static.batch_size * longest
+    return Fleet(
+        requests,
+        limits=limits,
+        cost=resolved.cost.tables(min(max_tokens, MAX_TABLE_TOKENS), resolved.max_num_seqs),
+        compose=load_policy(scheduler.policy, scenario.base_dir),
+        replicas=scenario.cluster.replicas,
+        order_key=_order_key(scheduler.order, requests),
+        reserves_declared=static,
+        events=events,
+    )
+
+
+def _order_key(order: str, requests: Requests) -> NDArray[np.float64] | None:
+    """Smaller is served first; None for the order of arrival."""
+    if order == "sjf":
+        return requests.predicted_tokens
+    if order == "priority":
+        return requests.priority.astype(np.float64)
+    return None
+
+
+def _run(
+    fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress | None
+) -> float:
+    """Send all requests and let the fleet finish; returns the time at which it ended."""
+    rows = np.flatnonzero(~fleet.is_rejected())
+    rows = rows[fleet.requests.arrival_s[rows] < horizon_s]
+    if progress is not None:
+        fleet.on_progress = lambda: progress(fleet.num_ended, len(rows))
+    env = simpy.Environment()
+    router = ROUTERS[scenario.cluster.router]()
+    seats = fleet.requests.max_concurrency
+    if seats is None:
+        env.process(open_loop(env, fleet, router, rows))
+    else:
+        env.process(closed_loop(env, fleet, router, rows, seats, horizon_s))
+    env.run(until=None if horizon_s == np.inf else horizon_s)
+    fleet.advance(horizon_s)
+    if horizon_s < np.inf:
+        return float(horizon_s)
+    return float(fleet.engine.replicas["clock_s"].max())
