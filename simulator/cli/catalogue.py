@@ -26,19 +26,22 @@ def list_entries(kind: Annotated[Kind, typer.Argument(help="Which catalogue.")])
     _print(_LISTS[kind]())
 
 
-def show(name: Annotated[str, typer.Argument(help="Any name that `list` prints.")]) -> None:
-    """Show one entry of a catalogue."""
+def show(
+    name: Annotated[str, typer.Argument(help="A name that `list` prints, or `schema`.")],
+) -> None:
+    """Show one entry of a catalogue, or the JSON Schema of scenario files."""
     from cost_models.catalog import files
     from simulator.errors import InputError
     from simulator.scenario import POLICIES, builtin_scenarios
     from simulator.scenario.unsupported import nearest
 
     shown = {
-        **dict.fromkeys(builtin_scenarios(), _show_text),
+        **dict.fromkeys(builtin_scenarios(), _show_scenario),
         **dict.fromkeys(POLICIES, _show_policy),
         **dict.fromkeys(files.names("models"), _show_model),
         **dict.fromkeys(files.names("gpus"), _show_gpu),
-        **dict.fromkeys(files.names("engines"), _show_entry),
+        **dict.fromkeys(files.names("engines"), _show_engine),
+        "schema": _show_schema,
     }
     if name not in shown:
         near = nearest(name, list(shown))
@@ -152,7 +155,7 @@ _LISTS = {
 }
 
 
-def _show_text(name: str) -> None:
+def _show_scenario(name: str) -> None:
     """A scenario as its file has it, to be read or redirected into a file of one's own."""
     from simulator.scenario import find_scenario
 
@@ -179,10 +182,16 @@ def _show_gpu(name: str) -> None:
     _print_facts(name, gpu(name).model_dump())
 
 
-def _show_entry(name: str) -> None:
+def _show_engine(name: str) -> None:
     from cost_models.catalog import files
 
     typer.echo(files.find("engines", name).read_text(encoding="utf-8"), nl=False)
+
+
+def _show_schema(name: str) -> None:
+    from simulator.scenario.schema import SCHEMA_FILE
+
+    typer.echo(SCHEMA_FILE.read_text(encoding="utf-8"), nl=False)
 
 
 def _print_facts(title: str, facts: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,13 +17,11 @@ def builtin_scenarios() -> dict[str, Path]:
 
 
 def question_of(path: Path) -> str:
-    """The question that a built-in scenario answers: the comment at its top."""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("# ").strip())
-    return " ".join(lines)
+    """The question that a built-in scenario answers: the first sentence of its comment."""
+    comment = itertools.takewhile(
+        lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines()
+    )
+    return " ".join(line.strip("# ") for line in comment).partition("?")[0] + "?"
 
 
 def find_scenario(name: str | Path) -> Path:

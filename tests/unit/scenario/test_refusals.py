@@ -1,0 +1,154 @@
+"""Every kind of bad scenario is refused in one sentence that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.scenario import Scenario
+
+POISSON = "{process: poisson, rate: 1}"
+
+# Override -> fragments that the sentence must have: key, value, what is allowed, what to do.
+REFUSED = {
+    # unknown keys, with the nearest name
+    "clutser.gpu=h100_sxm": ["clutser is not a key", "did you mean cluster?"],
+    "workload.arrivals.rte=3": ["workload.arrivals.rte", "did you mean workload.arrivals.rate?"],
+    "scheduler.max_num_seq=3": ["did you mean scheduler.max_num_seqs?"],
+    "scheduler.static.batchsize=3": ["did you mean scheduler.static.batch_size?"],
+    "cluster.zzz=3": ["cluster.zzz is not a key", "the keys of cluster are gpu, tensor_parallel"],
+    "slo.p99_tttf_ms=3": ["did you mean slo.p99_ttft_ms?"],
+    "slo.p100_ttft_ms=3": ["slo.p100_ttft_ms is not a key"],
+    "slo.itl_ms=3": ["slo.itl_ms is not a key"],
+    # wrong types
+    "workload.arrivals.rate=fast": ["workload.arrivals.rate is 'fast'", "must be a number"],
+    "workload.arrivals.rate='8'": ["workload.arrivals.rate is '8'", "must be a number"],
+    "scheduler.max_num_seqs=true": ["scheduler.max_num_seqs is true", "a whole number"],
+    "scheduler.max_num_seqs=1.5": ["scheduler.max_num_seqs is 1.5", "a whole number"],
+    "scheduler.static.stream=1": ["scheduler.static.stream is 1", "true or false"],
+    "cluster=5": ["cluster is 5", "a mapping of keys"],
+    "workload.classes=5": ["workload.classes is 5", "a list"],
+    "name=3": ["name is 3", "must be text"],
+    "name=''": ["name is empty"],
+    "model=3": ["model is 3", "a catalogue name such as llama-3.1-8b"],
+    "workload.lengths.prompt_tokens=null": ["prompt_tokens is null", "a whole number"],
+    "cluster.engine_version=": ["cluster.engine_version is empty"],
+    # out of range
+    "workload.arrivals.rate=0": ["workload.arrivals.rate is 0", "greater than 0"],
+    "workload.arrivals.rate=-1": ["workload.arrivals.rate is -1", "greater than 0"],
+    "workload.arrivals.rate=.inf": ["workload.arrivals.rate is inf", "a finite number"],
+    "warmup_s=.nan": ["warmup_s is nan", "a finite number"],
+    "cluster.replicas=0": ["cluster.replicas is 0", "at least 1"],
+    "seed=-1": ["seed is -1", "at least 0"],
+    "kv_cache.gpu_memory_utilization=1.2": ["is 1.2", "at most 1"],
+    "kv_cache.num_gpu_blocks=1": ["kv_cache.num_gpu_blocks is 1", "at least 2"],
+    "scheduler.watermark=1": ["scheduler.watermark is 1", "less than 1"],
+    "slo.p99_ttft_ms=-5": ["slo.p99_ttft_ms is -5", "greater than 0"],
+    "workload.predictor={lognormal_error: -1}": ["lognormal_error is -1", "at least 0"],
+    # names
+    "scheduler.order=fcsf": ["scheduler.order is 'fcsf'", "fcfs, sjf, priority", "mean fcfs?"],
+    "scheduler.policy=chunked": ["policy is 'chunked'", "static, continuous", "chunked_prefill?"],
+    "scheduler.policy='mine:'": ["scheduler.policy is 'mine:'", "module:attr"],
+    "workload.arrivals.process=poison": ["'poison'", "poisson, constant, gamma", "mean poisson?"],
+    "workload.lengths.distribution=azure": ["workload.lengths.distribution", "azure_conv_2023"],
+    "workload.predictor=orakle": ["workload.predictor is 'orakle'", "oracle, class_mean"],
+    "cluster.router=fastest": ["cluster.router is 'fastest'", "round_robin, least_outstanding"],
+    "cost_model={kind: lineal}": ["cost_model.kind is 'lineal'", "calibrated, linear"],
+    # missing keys
+    "workload.arrivals={rate: 3}": ["workload.arrivals.process is missing", "poisson"],
+    "workload.arrivals={process: gamma, rate: 3}": ["workload.arrivals.cv", "is missing"],
+    "cost_model={kind: linear}": ["cost_model.t_mem_s", "seconds per step", "is missing"],
+    "workload.classes=[{share: 1}]": ["workload.classes[0].name", "is missing"],
+    "workload={}": ["workload needs a trace, or arrivals and lengths"],
+    "workload.lengths=null": ["workload.lengths is missing"],
+    # part of the contract, but not of this version
+    "cluster.faults=[{at_s: 3}]": ["cluster.faults is not supported by servecast 0.1"],
+    "cluster.pipeline_parallel=2": ["cluster.pipeline_parallel is not supported", "remove it"],
+    "cluster.pools={prefill: {}}": ["cluster.pools is not supported"],
+    "cluster.autoscaler={max: 3}": ["cluster.autoscaler is not supported"],
+    "cluster.router=least_kv": ["cluster.router: least_kv is not supported by servecast 0.1"],
+    "workload.arrivals.process=mmpp": ["workload.arrivals.process: mmpp is not supported"],
+    "workload.arrivals.think_time_s=2": ["workload.arrivals.think_time_s is not supported"],
+    "scheduler.policy=sglang": ["scheduler.policy: sglang is not supported"],
+    "scheduler.order=edf": ["scheduler.order: edf is not supported"],
+    "scheduler.order=mine:order": ["scheduler.order: mine:order is not supported"],
+    "scheduler.preemption=swap": ["scheduler.preemption: swap is not supported"],
+    "scheduler.async_scheduling=true": ["scheduler.async_scheduling: true is not supported"],
+    "kv_cache.enable_prefix_caching=true": ["kv_cache.enable_prefix_caching: true is not"],
+    "cost_model={kind: table, path: x}": ["cost_model.kind: table is not supported"],
+    # impossible together
+    "workload.trace={path: t.csv}": ["workload.arrivals and workload.trace exclude each other"],
+    "workload.arrivals={process: burst}; workload.duration_s=5": ["workload.duration_s is 5"],
+    "workload.arrivals={process: closed_loop, concurrency: 4}; workload.max_concurrency=4": [
+        "workload.max_concurrency is 4",
+        "workload.arrivals.concurrency",
+    ],
+    "scheduler.order=sjf": ["scheduler.order is sjf", "workload.predictor"],
+    "kv_cache.allocator=contiguous": ["contiguous", "workload.max_tokens"],
+    "scheduler.max_num_batched_tokens=4; scheduler.max_num_seqs=8": [
+        "scheduler.max_num_batched_tokens is 4",
+        "scheduler.max_num_seqs 8",
+    ],
+    "workload.lengths={distribution: uniform, min_prompt_tokens: 9, max_prompt_tokens: 2, "
+    "min_output_tokens: 1, max_output_tokens: 2}": [
+        "workload.lengths: min_prompt_tokens is 9, more than max_prompt_tokens 2"
+    ],
+    "workload.classes=[{name: a, share: 0.5}]": ["the shares add up to 0.5"],
+    "workload.classes=[{name: a, share: 0.5}, {name: a, share: 0.5}]": ["'a' stands twice"],
+    "workload.classes=[{name: a}]": ["'a' has no share"],
+    f"workload.classes=[{{name: a, share: 1, arrivals: {POISSON}}}]": ["a share and arrivals"],
+    f"workload.classes=[{{name: a, arrivals: {POISSON}}}]": ["workload.arrivals is left out"],
+    "workload.classes=[{name: a, arrivals: {process: burst}}]": ["'a' has burst arrivals"],
+}
+
+
+def _refusal(mapping: dict[str, Any], overrides: list[str]) -> str:
+    with pytest.raises(InputError) as refused:
+        Scenario.from_mapping(mapping).with_overrides(overrides)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_refused_in_one_sentence(mapping: dict[str, Any], change: str) -> None:
+    message = _refusal(mapping, change.split("; ") if ": uniform" not in change else [change])
+    for fragment in REFUSED[change]:
+        assert fragment in message
+    assert "\n" not in message
+    assert "pydantic" not in message
+
+
+def test_own_lengths_and_a_trace_exclude_each_other(mapping: dict[str, Any]) -> None:
+    mapping["workload"] = {"trace": {"path": "t.csv"}, "lengths": mapping["workload"]["lengths"]}
+    with pytest.raises(InputError, match=r"workload\.lengths and workload\.trace exclude"):
+        Scenario.from_mapping(mapping)
+
+
+@pytest.mark.parametrize(
+    ("key", "remedy"), [("num_requests", "workload.trace.limit"), ("duration_s", "trace.duration")]
+)
+def test_a_trace_has_limits_of_its_own(mapping: dict[str, Any], key: str, remedy: str) -> None:
+    mapping["workload"] = {"trace": {"path": "t.csv"}, key: 3}
+    with pytest.raises(InputError, match=f"workload.{key} and workload.trace.*{remedy}"):
+        Scenario.from_mapping(mapping)
+
+
+def test_a_misspelt_key_is_told_before_what_it_makes_look_missing(mapping: dict[str, Any]) -> None:
+    mapping["workload"]["arrivals"] = {"process": "poisson", "rat": 3}
+    with pytest.raises(InputError, match=r"did you mean workload\.arrivals\.rate\?"):
+        Scenario.from_mapping(mapping)
+
+
+def test_keys_of_the_contract_that_are_switched_off_may_stand(mapping: dict[str, Any]) -> None:
+    mapping["cluster"] = {"pipeline_parallel": 1, "autoscaler": None, "faults": []}
+    mapping["kv_cache"] = {"enable_prefix_caching": False}
+    mapping["scheduler"] = None
+    assert Scenario.from_mapping(mapping).cluster.replicas == 1
+
+
+def test_without_a_count_or_a_duration_there_are_10000_requests(mapping: dict[str, Any]) -> None:
+    del mapping["workload"]["num_requests"]
+    assert Scenario.from_mapping(mapping).workload.num_requests == 10_000
+    mapping["workload"]["duration_s"] = 60
+    assert Scenario.from_mapping(mapping).workload.num_requests is None
