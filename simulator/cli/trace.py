@@ -1,0 +1,88 @@
+"""`servecast trace`: what is in a recorded trace."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+trace = typer.Typer(help="Look into recorded traces.", no_args_is_help=True)
+
+
+class OnBadRow(StrEnum):
+    """What to do with rows that cannot be used."""
+
+    skip = "skip"
+    error = "error"
+
+
+@trace.callback()
+def _group() -> None:
+    pass
+
+
+@trace.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="CSV, JSON lines or Parquet; packed or not.")],
+    format: Annotated[
+        str, typer.Option(help="Name of the format; auto: told by columns.")
+    ] = "auto",
+    on_bad_row: Annotated[
+        OnBadRow, typer.Option(help="skip: count bad rows; error: stop at the first.")
+    ] = OnBadRow.skip,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a trace's rate, burstiness, lengths and oddities."""
+    from json import dumps
+
+    from simulator.workload.traces import read_trace
+    from simulator.workload.traces.statistics import describe
+
+    found = describe(read_trace(file, format, on_bad_row=on_bad_row.value))
+    if json:
+        typer.echo(dumps(found, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for line in _sentences(found):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(_lengths(found))
+    for title in ("notes", "oddities"):
+        for sentence in found[title]:
+            console.print(f"{title}: {sentence}", markup=False, soft_wrap=True)
+
+
+def _sentences(found: dict[str, Any]) -> list[str]:
+    """The figures that are no table."""
+    lines = [f"requests             {found['requests']:,} ({found['rows_read']:,} rows)"]
+    lines.append(f"span                 {found['span_s']:,.1f} s")
+    if found["rate"] is not None:
+        lines.append(f"rate                 {found['rate']:.4g} requests/s")
+    if found["gap_cv"] is not None:
+        lines.append(f"CV of the gaps       {found['gap_cv']:.3g} (Poisson: 1)")
+    if found["index_of_dispersion"]:
+        widths = ", ".join(f"{v:.3g} at {w} s" for w, v in found["index_of_dispersion"].items())
+        lines.append(f"index of dispersion  {widths} (Poisson: 1)")
+    if found["length_correlation"] is not None:
+        lines.append(f"rank correlation     {found['length_correlation']:.2f} (prompt, output)")
+    return lines
+
+
+def _lengths(found: dict[str, Any]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("tokens")
+    columns = list(found["prompt_tokens"])
+    for column in columns:
+        table.add_column(column, justify="right")
+    for what in ("prompt", "output"):
+        table.add_row(what, *(f"{found[f'{what}_tokens'][c]:,.0f}" for c in columns))
+    return table

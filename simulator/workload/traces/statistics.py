@@ -1,0 +1,110 @@
+"""What a trace looks like: rate, burstiness, lengths, and what is odd about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from simulator.workload.requests import Floats, Ints
+from simulator.workload.traces.trace import Trace
+
+WINDOWS_S = (1.0, 10.0, 60.0, 600.0)
+LEAST_WINDOWS = 20  # fewer say nothing about a variance
+QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+PILE = 0.01  # share of requests at the greatest length that is worth a word
+
+
+def describe(trace: Trace) -> dict[str, Any]:
+    """Measures of a trace, ready for JSON.
+
+    Returns
+    -------
+    dict with
+        ``requests``, ``rows_read``; ``span_s`` from the first to the last arrival;
+        ``rate`` in requests/s, gaps per span; ``gap_cv``, coefficient of variation of
+        the gaps (Poisson: 1), None for less than three requests;
+        ``index_of_dispersion``, variance / mean of the counts in windows of so many
+        seconds (Poisson: 1 at every width), as far as the span has 20 windows;
+        ``prompt_tokens`` and ``output_tokens``, each with mean, min, max and quantiles;
+        ``length_correlation``, Spearman's between the two; ``skipped`` rows by reason;
+        ``notes`` of the reader and ``oddities``, sentences.
+    """
+    n = len(trace)
+    span_s = float(trace.arrival_s[-1])
+    gaps = np.diff(trace.arrival_s)
+    return {
+        "path": trace.path,
+        "format": trace.format,
+        "rows_read": trace.rows_read,
+        "requests": n,
+        "span_s": span_s,
+        "rate": (n - 1) / span_s if span_s else None,
+        "gap_cv": float(gaps.std() / gaps.mean()) if n > 2 and span_s else None,
+        "index_of_dispersion": _dispersion(trace.arrival_s),
+        "prompt_tokens": _lengths(trace.prompt_tokens),
+        "output_tokens": _lengths(trace.output_tokens),
+        "length_correlation": _rank_correlation(trace.prompt_tokens, trace.output_tokens),
+        "skipped": {reason: skipped.count for reason, skipped in trace.skipped.items()},
+        "notes": list(trace.notes),
+        "oddities": _oddities(trace),
+    }
+
+
+def _dispersion(arrival_s: Floats) -> dict[str, float]:
+    found = {}
+    for width in WINDOWS_S:
+        windows = int(arrival_s[-1] / width)  # whole ones
+        if windows >= LEAST_WINDOWS:
+            inside = arrival_s[arrival_s < windows * width]
+            counts = np.bincount((inside / width).astype(np.int64), minlength=windows)
+            found[f"{width:g}"] = float(counts.var() / counts.mean())
+    return found
+
+
+def _lengths(tokens: Ints) -> dict[str, float]:
+    return {
+        "mean": float(tokens.mean()),
+        "min": int(tokens.min()),
+        **{f"p{100 * q:g}": float(np.quantile(tokens, q)) for q in QUANTILES},
+        "max": int(tokens.max()),
+    }
+
+
+def _rank_correlation(a: Ints, b: Ints) -> float | None:
+    """Spearman's; None where all of one are equal."""
+    if a.min() == a.max() or b.min() == b.max():
+        return None
+    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
+
+
+def _ranks(values: Ints) -> Floats:
+    """Ranks, equal values sharing the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[place]
+
+
+def _oddities(trace: Trace) -> list[str]:
+    found = []
+    n = len(trace)
+    moments = np.unique(trace.arrival_s)
+    if len(moments) < 0.9 * n:
+        found.append(
+            f"{n:,} requests arrive at only {len(moments):,} different moments"
+            + (f", {np.diff(moments).min():g} s apart or more" if len(moments) > 1 else "")
+            + ": the recording is coarse, and bursts within a moment are not real"
+        )
+    for what, tokens in (("prompts", trace.prompt_tokens), ("outputs", trace.output_tokens)):
+        longest = int(tokens.max())
+        share = np.count_nonzero(tokens >= 0.999 * longest) / n
+        if n > 1 / PILE and PILE <= share < 1:
+            found.append(
+                f"{100 * share:.1f} % of the {what} have about the greatest length, {longest:,} "
+                "tokens: longer ones were probably cut there"
+            )
+    rows = np.stack([trace.arrival_s, trace.prompt_tokens, trace.output_tokens])
+    twins = n - np.unique(rows, axis=1).shape[1]
+    if twins:
+        found.append(f"{twins:,} rows repeat another one in arrival and both lengths")
+    return found

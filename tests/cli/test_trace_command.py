@@ -1,0 +1,47 @@
+"""`servecast trace`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from simulator.cli.trace import trace
+from simulator.errors import InputError
+
+ROWS = (
+    "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    "2023-11-16 18:15:46.6805900,374,44\n"
+    "2023-11-16 18:15:50.9951690,0,109\n"
+    "2023-11-16 18:15:51.6805900,879,55\n"
+)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text(ROWS)
+    return str(path)
+
+
+def test_inspect_prints_figures_and_what_was_left_out(file):
+    result = CliRunner().invoke(trace, ["inspect", file])
+    assert result.exit_code == 0
+    assert "2 (3 rows)" in result.output
+    assert "0.2 requests/s" in result.output
+    assert "1 of 3 rows left out: 1 where ContextTokens is less than 1" in result.output
+
+
+def test_inspect_json(file):
+    result = CliRunner().invoke(trace, ["inspect", file, "--json"])
+    found = json.loads(result.output)
+    assert found["requests"] == 2
+    assert found["rate"] == 0.2
+    assert found["skipped"] == {"ContextTokens is less than 1": 1}
+
+
+def test_inspect_can_be_strict(file):
+    result = CliRunner().invoke(trace, ["inspect", file, "--on-bad-row", "error"])
+    assert isinstance(result.exception, InputError)
+    assert "line 3" in str(result.exception)
