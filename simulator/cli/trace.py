@@ -29,9 +29,7 @@ def _group() -> None:
 @trace.command()
 def inspect(
     file: Annotated[Path, typer.Argument(help="CSV, JSON lines or Parquet; packed or not.")],
-    format: Annotated[
-        str, typer.Option(help="Name of the format; auto: told by columns.")
-    ] = "auto",
+    format: Annotated[str, typer.Option(help="Its format; auto: told by columns.")] = "auto",
     on_bad_row: Annotated[
         OnBadRow, typer.Option(help="skip: count bad rows; error: stop at the first.")
     ] = OnBadRow.skip,
@@ -80,9 +78,8 @@ def _lengths(found: dict[str, Any]) -> Table:
 
     table = Table(box=SIMPLE_HEAD)
     table.add_column("tokens")
-    columns = list(found["prompt_tokens"])
-    for column in columns:
+    for column in ("prompt", "output"):
         table.add_column(column, justify="right")
-    for what in ("prompt", "output"):
-        table.add_row(what, *(f"{found[f'{what}_tokens'][c]:,.0f}" for c in columns))
+    for measure, prompt in found["prompt_tokens"].items():
+        table.add_row(measure, f"{prompt:,.0f}", f"{found['output_tokens'][measure]:,.0f}")
     return table
