@@ -110,7 +110,7 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
     scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
     static = scheduler.policy == "static"
     max_queue = scheduler.max_queue
-    limits = {
+    limits: dict[str, float] = {
         "max_num_seqs": resolved.max_num_seqs,
         "max_num_batched_tokens": resolved.max_num_batched_tokens,
         "max_model_len": resolved.max_model_len,
@@ -154,9 +154,7 @@ def _order_key(order: str, requests: Requests) -> NDArray[np.float64] | None:
     return None
 
 
-def _run(
-    fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress | None
-) -> float:
+def _run(fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress | None) -> float:
     """Send all requests and let the fleet finish; returns the time at which it ended."""
     rows = np.flatnonzero(~fleet.is_rejected())
     rows = rows[fleet.requests.arrival_s[rows] < horizon_s]

@@ -18,6 +18,7 @@ from simulator.engine.fleet import Fleet
 
 Process = Generator[simpy.Event, Any, None]
 
+
 def open_loop(env: simpy.Environment, fleet: Fleet, router: Router, rows: Rows) -> Process:
     """Send each request at its arrival time, whatever has become of those before."""
     if not router.reads_state or len(fleet.outstanding()) == 1:

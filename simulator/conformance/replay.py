@@ -13,8 +13,10 @@ from simulator.engine.fleet import Fleet
 from simulator.recording import FINISHED, REJECTED
 from simulator.schedulers import chunked_prefill
 
+Record = dict[str, Any]
 
-def replay(case: RecordedCase) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], dict[str, Any]]:
+
+def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]:
     """Step records, request records by id, and the end record of our own run."""
     config = case.config
     # A workload that counts steps runs on a clock that shows their index.
@@ -100,8 +102,16 @@ def _steps(case: RecordedCase, fleet: Fleet) -> list[dict[str, Any]]:
 
 
 def _new_step() -> dict[str, Any]:
-    return {"s": {}, "new": [], "res": [], "pre": [], "pre_for": [], "hit": {}, "add": [],
-            "fin": []}
+    return {
+        "s": {},
+        "new": [],
+        "res": [],
+        "pre": [],
+        "pre_for": [],
+        "hit": {},
+        "add": [],
+        "fin": [],
+    }
 
 
 def _outcomes(case: RecordedCase, steps: list[dict[str, Any]], outcome: Any) -> dict[str, Any]:
@@ -134,9 +144,9 @@ def _outcomes(case: RecordedCase, steps: list[dict[str, Any]], outcome: Any) -> 
         for finished in step["fin"]:
             records[finished].update(finish_step=step["k"], finish_t=end_t)
     by_end = {step["end_t"]: step for step in steps}
-    for row in np.flatnonzero(~np.isnan(outcome.first_token_s)):
+    for row in np.flatnonzero(~np.isnan(outcome.first_token_s)).tolist():
         step = by_end[float(outcome.first_token_s[row])]
-        records[case.requests.id_of(int(row))].update(
+        records[case.requests.id_of(row)].update(
             first_token_step=step["k"], first_token_t=step["end_t"] if timed else 0.0
         )
     return records

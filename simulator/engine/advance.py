@@ -56,8 +56,9 @@ def has_room(engine: Engine, r: int) -> bool:
     if engine.events.shape[0] == 0:
         return True
     # A step can arrive, preempt, admit, schedule and finish each request at most once.
-    return bool(engine.counters[NUM_EVENTS] + 5 * engine.requests.shape[0] + 2
-                <= engine.events.shape[0])
+    return bool(
+        engine.counters[NUM_EVENTS] + 5 * engine.requests.shape[0] + 2 <= engine.events.shape[0]
+    )
 
 
 @njit
@@ -97,8 +98,10 @@ def next_turn(engine: Engine, turn: int, until: float, stop_at_end: bool) -> tup
         change_s = next_change(engine, r)
         # At equal times a commit goes before a compose.
         if change_s < first_s or (
-            change_s == first_s and first != NOBODY
-            and engine.replicas[r].pending and not engine.replicas[first].pending
+            change_s == first_s
+            and first != NOBODY
+            and engine.replicas[r].pending
+            and not engine.replicas[first].pending
         ):
             first, first_s, second_s = r, change_s, first_s
         elif change_s < second_s:

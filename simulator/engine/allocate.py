@@ -64,6 +64,9 @@ def allocate(
 def empty_engine() -> Engine:
     """An engine with nothing to do; every engine has its type."""
     return allocate(
-        limits_record({}, keyed_order=False, coast=True), replicas=1, requests=0,
-        cost=StepCost.linear(1.0, 0.0).tables(1, 1), events=False,
+        limits_record({}, keyed_order=False, coast=True),
+        replicas=1,
+        requests=0,
+        cost=StepCost.linear(1.0, 0.0).tables(1, 1),
+        events=False,
     )

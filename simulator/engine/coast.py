@@ -70,8 +70,16 @@ def coast(engine: Engine, r: int, until: float) -> None:
         replica.context += members
         replica.max_context += 1
         replica.gpu_s, replica.host_s = step_time(
-            engine.cost, members, members, replica.context, replica.max_context,
-            0, 0, 0.0, 0, members,
+            engine.cost,
+            members,
+            members,
+            replica.context,
+            replica.max_context,
+            0,
+            0,
+            0.0,
+            0,
+            members,
         )
         replica.step_start_s = last_end_s
         replica.step_end_s = last_end_s + (replica.gpu_s + replica.host_s)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from cost_models.jit import PLAIN
+from cost_models.jit import FLAGS, PLAIN
 from simulator.engine.advance import Compose, run
 from simulator.engine.state import Engine
 
@@ -37,10 +37,12 @@ def runner(compose: Compose, engine: Engine) -> Run:
 
 def as_records(engine: Engine) -> Engine:
     """The same memory, with fields as attributes in plain Python too."""
-    return Engine(*(
-        column.view(np.recarray) if getattr(column, "dtype", np.dtype("i8")).names else column
-        for column in engine
-    ))
+
+    def view(member: Any) -> Any:
+        dtype = getattr(member, "dtype", None)
+        return member.view(np.recarray) if dtype is not None and dtype.names else member
+
+    return Engine(*(view(member) for member in engine))
 
 
 @functools.cache
@@ -49,7 +51,7 @@ def _engine_type() -> Any:
 
     from simulator.engine.allocate import empty_engine
 
-    return numba.typeof(empty_engine())
+    return numba.typeof(empty_engine())  # type: ignore[no-untyped-call]
 
 
 @functools.cache
@@ -67,16 +69,16 @@ def _kernel() -> Callable[..., int]:
     signature = types.int64(
         _engine_type(), types.float64, types.boolean, types.FunctionType(_compose_signature())
     )
-    dispatcher = numba.njit(signature, cache=True, error_model="numpy", _nrt=False)(run)
+    dispatcher = numba.njit(signature, **FLAGS)(run)
     (overload,) = dispatcher.overloads.values()
-    return overload.entry_point  # type: ignore[no-any-return]
+    return cast(Callable[..., int], overload.entry_point)  # type: ignore[attr-defined]
 
 
 @functools.cache
 def _c_function(compose: Any) -> Any:
     import numba
 
-    return numba.cfunc(_compose_signature(), cache=True, error_model="numpy", _nrt=False)(compose.py_func)
+    return numba.cfunc(_compose_signature(), **FLAGS)(compose.py_func)
 
 
 def announce_compilation(say: Callable[[str], None]) -> None:
@@ -85,7 +87,7 @@ def announce_compilation(say: Callable[[str], None]) -> None:
         return
     from numba.core import event
 
-    class Announce(event.Listener):  # type: ignore[misc]
+    class Announce(event.Listener):
         said = False
 
         def on_start(self, _: Any) -> None:
@@ -96,4 +98,4 @@ def announce_compilation(say: Callable[[str], None]) -> None:
         def on_end(self, _: Any) -> None:
             pass
 
-    event.register("numba:compile", Announce())
+    event.register("numba:compile", Announce())  # type: ignore[no-untyped-call]

@@ -14,6 +14,11 @@ from simulator.engine.state import NUM_EVENTS, NUM_GAPS, NUM_STEPS, Engine
 from simulator.recording import InterTokenGaps, Outcome, Recording, Steps
 from simulator.workload.requests import Requests
 
+OUTCOME_COLUMNS = (
+    "reject_reason", "replica", "arrival_s", "admitted_s", "first_token_s", "finished_s",
+    "preemptions", "recomputed_tokens", "cached_tokens",
+)  # fmt: skip
+
 
 class LogBook:
     """What was drained from an engine's logs so far, column by column."""
@@ -52,9 +57,7 @@ class LogBook:
         some = streaming > 0
         lone_gaps_s = np.concatenate(self._gaps_s)
         gaps = InterTokenGaps(
-            gap_s=np.concatenate(
-                [columns["end_s"][some] - columns["start_s"][some], lone_gaps_s]
-            ),
+            gap_s=np.concatenate([columns["end_s"][some] - columns["start_s"][some], lone_gaps_s]),
             count=np.concatenate([streaming[some], np.ones(len(lone_gaps_s), np.int64)]),
         )
         return Recording(
@@ -74,11 +77,7 @@ def _outcome(engine: Engine, end_s: float) -> Outcome:
     status = np.full(len(table), recording.UNFINISHED, np.int8)
     status[table["state"] == state.DONE] = recording.FINISHED
     status[table["state"] == state.REJECTED] = recording.REJECTED
-    names = (
-        "reject_reason replica arrival_s admitted_s first_token_s finished_s preemptions "
-        "recomputed_tokens cached_tokens"
-    ).split()
-    columns = {name: np.ascontiguousarray(table[name]) for name in names}
+    columns = {name: np.ascontiguousarray(table[name]) for name in OUTCOME_COLUMNS}
     columns["reject_reason"] = columns["reject_reason"].astype(np.int8)
     return Outcome(
         status=status,

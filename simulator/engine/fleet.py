@@ -65,7 +65,10 @@ class Fleet:
         self.requests = requests
         self.engine = allocate(
             limits_record(limits, keyed_order=order_key is not None, coast=not events),
-            replicas=replicas, requests=len(requests), cost=cost, events=events,
+            replicas=replicas,
+            requests=len(requests),
+            cost=cost,
+            events=events,
         )
         self._run = runner(compose, self.engine)
         self.log_book = LogBook()
@@ -150,5 +153,3 @@ class Fleet:
     def recording(self, end_s: float) -> Recording:
         """Everything that happened, up to `end_s`."""
         return self.log_book.recording(self.engine, self.requests, end_s)
-
-

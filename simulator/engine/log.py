@@ -30,7 +30,7 @@ EVENT = np.dtype(
 @njit
 def is_on(engine: Engine) -> bool:
     """Whether this run keeps an event log."""
-    return engine.events.shape[0] > 0
+    return bool(engine.events.shape[0] > 0)
 
 
 @njit

@@ -88,8 +88,16 @@ def launch(engine: Engine, r: int, now: float) -> bool:
         _price_padded(engine, r)
     else:
         replica.gpu_s, replica.host_s = step_time(
-            engine.cost, tokens, decode_seqs, context, max_context, prefill_seqs,
-            prefill_tokens, prefill_area, prefill_kv, decode_seqs + prefill_seqs,
+            engine.cost,
+            tokens,
+            decode_seqs,
+            context,
+            max_context,
+            prefill_seqs,
+            prefill_tokens,
+            prefill_area,
+            prefill_kv,
+            decode_seqs + prefill_seqs,
         )
     replica.step_start_s = now
     replica.step_end_s = now + (replica.gpu_s + replica.host_s)
@@ -121,15 +129,32 @@ def _price_padded(engine: Engine, r: int) -> None:
         length = replica.padded_tokens
         replica.padding = rows * length - replica.tokens
         replica.gpu_s, replica.host_s = step_time(
-            engine.cost, rows * length, 0, 0, 0, rows, rows * length,
-            rows * (0.5 * length * length), rows * length, rows,
+            engine.cost,
+            rows * length,
+            0,
+            0,
+            0,
+            rows,
+            rows * length,
+            rows * (0.5 * length * length),
+            rows * length,
+            rows,
         )
     else:
         replica.batch_steps += 1
         replica.bubbles = rows - replica.decode_seqs
         length = replica.padded_tokens + replica.batch_steps
         replica.gpu_s, replica.host_s = step_time(
-            engine.cost, rows, rows, rows * length, length, 0, 0, 0.0, 0, rows,
+            engine.cost,
+            rows,
+            rows,
+            rows * length,
+            length,
+            0,
+            0,
+            0.0,
+            0,
+            rows,
         )
 
 

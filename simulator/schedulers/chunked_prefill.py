@@ -28,9 +28,10 @@ def compose(engine: Engine, r: int, now: float) -> int:
     limits = engine.limits[0]
     budget = limits.max_num_batched_tokens
     longest_chunk = budget
-    if limits.long_prefill_token_threshold > 0 and num_running(engine, r) + num_waiting(
-        engine, r
-    ) > 1:
+    if (
+        limits.long_prefill_token_threshold > 0
+        and num_running(engine, r) + num_waiting(engine, r) > 1
+    ):
         longest_chunk = limits.long_prefill_token_threshold
 
     preempted = False

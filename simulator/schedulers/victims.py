@@ -21,8 +21,6 @@ def choose_victim(engine: Engine, r: int) -> int:
     for place in range(1, members):
         a = engine.requests[running_at(engine, r, place)]
         b = engine.requests[running_at(engine, r, worst)]
-        if a.order_key > b.order_key or (
-            a.order_key == b.order_key and a.arrival_s > b.arrival_s
-        ):
+        if a.order_key > b.order_key or (a.order_key == b.order_key and a.arrival_s > b.arrival_s):
             worst = place
     return worst
