@@ -19,6 +19,7 @@ class Kind(StrEnum):
     engines = "engines"
     schedulers = "schedulers"
     scenarios = "scenarios"
+    traces = "traces"
 
 
 def list_entries(kind: Annotated[Kind, typer.Argument(help="Which catalogue.")]) -> None:
@@ -146,12 +147,22 @@ def _scenarios() -> Table:
     return table
 
 
+def _traces() -> Table:
+    from simulator.workload.traces import FORMATS
+
+    table = _table("Trace formats (workload.trace.format)", "name", "what", "columns")
+    for name, layout in FORMATS.items():
+        table.add_row(name, layout.about, ", ".join(layout.required))
+    return table
+
+
 _LISTS = {
     Kind.models: _models,
     Kind.gpus: _gpus,
     Kind.engines: _engines,
     Kind.schedulers: _schedulers,
     Kind.scenarios: _scenarios,
+    Kind.traces: _traces,
 }
 
 

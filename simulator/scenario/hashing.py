@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cost_models.catalog import files
+from cost_models import calibration
+from cost_models.catalog import files, model
 from simulator.errors import InputError
 
 # Raised whenever the same scenario starts to give other results.
@@ -55,17 +56,20 @@ def _file_keys(scenario: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]
 
 
 def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
-    """Digests of the catalogue entries that the scenario is priced with."""
-    model, cluster = mapping["model"], mapping["cluster"]
-    entries = {
-        "models": model if isinstance(model, str) else model["name"],
-        "gpus": cluster["gpu"],
-        "engines": cluster["engine"],
+    """Digests of the catalogue entries and coefficients that the scenario is priced with."""
+    cluster = mapping["cluster"]
+    spec = mapping["model"] if isinstance(mapping["model"], dict) else {"name": mapping["model"]}
+    spec = {**spec, "name": at_base(spec["name"], base_dir)}
+    paths = {
+        "model": files.find("models", spec["name"]),
+        "gpu": files.find("gpus", at_base(cluster["gpu"], base_dir)),
+        "engine": files.find("engines", cluster["engine"]),
     }
-    return {
-        kind: file_sha256(files.find(kind, at_base(name, base_dir)))
-        for kind, name in entries.items()
-    }
+    if mapping["cost_model"]["kind"] == "calibrated":
+        dtype = model(spec).weight_dtype
+        name = calibration.file_name(paths["gpu"].stem, cluster["engine"], dtype)
+        paths["coefficients"] = calibration.ROOT / name
+    return {key: file_sha256(path) for key, path in paths.items()}
 
 
 def at_base(name: str, base_dir: Path) -> str:

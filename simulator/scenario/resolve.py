@@ -53,19 +53,18 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
             f"workload.max_tokens: {data['workload']['max_tokens']}, the workload's largest "
             "output; a static engine is built for one"
         )
-    tokens = scheduler["max_num_batched_tokens"]
     return Resolved(
         scenario=Scenario.from_mapping(data, scenario.base_dir),
         model=model,
         gpu=gpu,
         defaults=defaults,
-        cost=_step_cost(scenario, model, gpu, limits.max_num_seqs, tokens),
+        cost=_step_cost(scenario, model, gpu, limits.max_num_seqs),
         memory=size.memory,
         num_gpu_blocks=size.num_gpu_blocks,
         block_size=scenario.kv_cache.block_size,
         max_model_len=size.max_model_len,
         max_num_seqs=limits.max_num_seqs,
-        max_num_batched_tokens=tokens,
+        max_num_batched_tokens=scheduler["max_num_batched_tokens"],
         notes=notes,
     )
 
@@ -142,9 +141,7 @@ def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> i
     return min(int(requests.output_tokens.max()), max_model_len - 1)
 
 
-def _step_cost(
-    scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int, max_num_batched_tokens: int
-) -> StepCost:
+def _step_cost(scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int) -> StepCost:
     spec, cluster = scenario.cost_model, scenario.cluster
     if isinstance(spec, LinearCost):
         return StepCost.linear(spec.t_mem_s, spec.t_flop_s_per_token, spec.t_seq_s)
@@ -156,5 +153,4 @@ def _step_cost(
         engine_version=cluster.engine_version,
         kind=spec.kind,
         max_num_seqs=max_num_seqs,
-        max_num_batched_tokens=max_num_batched_tokens,
     )

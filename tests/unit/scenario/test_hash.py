@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cost_models import calibration
 from simulator.scenario import Scenario, hashing, resolve
 
 
@@ -58,6 +59,19 @@ def test_a_trace_counts_by_its_bytes(mapping: dict[str, Any], tmp_path: Path) ->
     assert hash_of("there", "../here/a.csv") == before
     (tmp_path / "there/b.csv").write_text(rows + "1,10,5\n")
     assert hash_of("there", "b.csv") != before
+
+
+def test_the_coefficients_count(
+    mapping: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calibrated = "cost_model={kind: calibrated}"
+    before = _hash(mapping, calibrated)
+    name = calibration.file_name("h100_sxm", "vllm", "bf16")
+    (tmp_path / name).write_text((calibration.ROOT / name).read_text() + "\n")
+    linear = _hash(mapping)
+    monkeypatch.setattr(calibration, "ROOT", tmp_path)
+    assert _hash(mapping, calibrated) != before
+    assert _hash(mapping) == linear
 
 
 def test_the_semantics_version_counts(
