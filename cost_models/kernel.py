@@ -21,15 +21,16 @@ PREFILL_BASE = 1  # once per step that prefills: launch of the attention kernels
 PREFILL_PER_AREA = 2  # per query-key pair: the attention matrix products
 PREFILL_PER_TOKEN = 3  # per prefill token
 PREFILL_PER_SEQ = 4  # per prompt, or chunk of one
-PREFILL_PER_KV = 5  # per token of past + chunk, when walking along it sets the pace
-MIXED_BASE = 6  # once per step that both decodes and prefills
-TOKENS_BASE = 7  # `tokens_s` beyond its end: base + tokens * slope
-TOKENS_SLOPE = 8
-SEQS_BASE = 9  # `logits_s` beyond its end: base + sequences * slope
-SEQS_SLOPE = 10
-HOST_BASE = 11  # the engine's own work once per step ...
-HOST_PER_SEQ = 12  # ... and per scheduled sequence
-NUM_COEF = 13
+PREFILL_PER_CHUNK = 5  # per token of the mean chunk, when one tile's walk sets the pace ...
+PREFILL_PER_PAST = 6  # ... and per token of the mean past, which that walk covers too
+MIXED_BASE = 7  # once per step that both decodes and prefills
+TOKENS_BASE = 8  # `tokens_s` beyond its end: base + tokens * slope
+TOKENS_SLOPE = 9
+SEQS_BASE = 10  # `logits_s` beyond its end: base + sequences * slope
+SEQS_SLOPE = 11
+HOST_BASE = 12  # the engine's own work once per step ...
+HOST_PER_SEQ = 13  # ... and per scheduled sequence
+NUM_COEF = 14
 
 
 class CostTables(NamedTuple):
@@ -128,7 +129,10 @@ def step_time(
             + prefill_tokens * coef[PREFILL_PER_TOKEN]
             + prefill_seqs * coef[PREFILL_PER_SEQ]
         )
-        walk_s = prefill_kv / prefill_seqs * coef[PREFILL_PER_KV]
+        past = prefill_kv - prefill_tokens
+        walk_s = (
+            prefill_tokens * coef[PREFILL_PER_CHUNK] + past * coef[PREFILL_PER_PAST]
+        ) / prefill_seqs
         if walk_s > compute_s:
             compute_s = walk_s
         gpu_s += coef[PREFILL_BASE] + compute_s

@@ -39,9 +39,13 @@ class LinearForm:
         self.t_mem_s = float(t_mem_s)
         self.t_flop_s_per_token = float(t_flop_s_per_token)
         self.t_seq_s = float(t_seq_s)
-        self.provenance = (
+
+    @property
+    def provenance(self) -> str:
+        """The constants."""
+        return (
             f"linear: {self.t_mem_s:g} s + {self.t_flop_s_per_token:g} s/token + "
-            f"{self.t_seq_s:g} s/sequence, given by the scenario; error not measured"
+            f"{self.t_seq_s:g} s/sequence, given; error not measured"
         )
 
     def tables(self, max_tokens: int, max_seqs: int) -> CostTables:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cost_models import kernel
 from cost_models.errors import InputError
 from cost_models.kernel import CostTables
+
+if TYPE_CHECKING:
+    from cost_models.catalog import Gpu, Model
 
 
 class Batch(NamedTuple):
@@ -103,7 +107,9 @@ class StepTime:
 class CostForm(Protocol):
     """What a model of cost gives to `StepCost`."""
 
-    provenance: str
+    @property
+    def provenance(self) -> str:
+        """Where the numbers come from and their measured error, in a line or two."""
 
     def tables(self, max_tokens: int, max_seqs: int) -> CostTables:
         """Tables that hold every step of up to `max_tokens` tokens and `max_seqs` sequences."""
@@ -135,6 +141,53 @@ class StepCost:
         from cost_models.linear import LinearForm
 
         return cls(LinearForm(t_mem_s, t_flop_s_per_token, t_seq_s))
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path | Mapping[str, Any] | Model,
+        gpu: str | Gpu,
+        tp: int = 1,
+        engine: str = "vllm",
+        engine_version: str | None = None,
+        kind: str = "calibrated",
+        max_num_seqs: int | None = None,
+    ) -> StepCost:
+        """A calibrated price of a model's steps on `tp` GPUs.
+
+        Parameters
+        ----------
+        model, gpu : catalogue names, files, or what `cost_models.catalog` gives for them.
+        tp : tensor-parallel size.
+        engine, engine_version : whose kernels and host time; None is the newest release.
+        kind : ``"calibrated"``; for the linear form use `StepCost.linear`.
+        max_num_seqs : decides the captured CUDA-graph sizes; None is the engine's default.
+
+        Raises
+        ------
+        InputError : for unknown names, heads that do not split over `tp`, or no calibration.
+        """
+        from cost_models import calibration, catalog
+        from cost_models.roofline import RooflineForm
+
+        if kind != "calibrated":
+            raise InputError(
+                f"cost_model.kind = {kind!r}: StepCost.load makes 'calibrated'; the linear form "
+                "takes its constants through StepCost.linear."
+            )
+        shape = model if isinstance(model, catalog.Model) else catalog.model(model)
+        device = gpu if isinstance(gpu, catalog.Gpu) else catalog.gpu(gpu)
+        defaults = catalog.engine_defaults(engine, engine_version, device)
+        return cls(
+            RooflineForm(
+                shape,
+                device,
+                tp,
+                calibration.load(device.name, engine, shape.weight_dtype),
+                defaults.host,
+                max_num_seqs or defaults.max_num_seqs,
+            )
+        )
 
     @property
     def provenance(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,6 +56,19 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}{line}: is neither YAML nor JSON.") from None
     if not isinstance(data, dict):
         raise InputError(f"{path}: holds a {type(data).__name__}, a mapping of keys is needed.")
+    return data
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}).") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: is not JSON ({error.msg}).") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: holds a {type(data).__name__}, an object is needed.")
     return data
 
 

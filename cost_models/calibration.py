@@ -1,0 +1,159 @@
+"""The coefficients of one GPU under one engine: their schema, and finding the shipped ones."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cost_models.catalog import files
+from cost_models.errors import InputError
+
+ROOT = Path(__file__).parent / "coefficients"
+
+Row = list[int]
+Strict = ConfigDict(frozen=True, extra="forbid")
+
+
+class Gemm(BaseModel):
+    """Matrix products: a roofline, and measured / roofline on a grid of sizes.
+
+    `permille` has one row per (m, n), m outermost, with one value per k.  Empty when the
+    profile is too small for a grid: then the roofline stands alone.
+    """
+
+    model_config = Strict
+
+    roofline: dict[str, float]
+    m: Row = Field(default=[])
+    n: Row = Field(default=[])
+    k: Row = Field(default=[])
+    permille: list[Row] = Field(default=[])
+
+
+class DecodeHeads(BaseModel):
+    """Measured / roofline for one split of heads; a row per `seqs`, a value per `context`."""
+
+    model_config = Strict
+
+    num_heads: int
+    num_kv_heads: int
+    permille: list[Row]
+
+
+class Decode(BaseModel):
+    """Decode attention of one head size."""
+
+    model_config = Strict
+
+    head_dim: int
+    roofline: dict[str, float]
+    seqs: Row = Field(default=[])
+    context: Row = Field(default=[])
+    heads: list[DecodeHeads] = Field(default=[])
+
+
+class Prefill(BaseModel):
+    """Prefill attention: a fit per split of heads."""
+
+    model_config = Strict
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    fit: dict[str, float]
+
+
+class AllReduce(BaseModel):
+    """Measured all-reduce of bf16 elements among `tp` GPUs of one node."""
+
+    model_config = Strict
+
+    tp: int
+    elements: Row
+    seconds: list[float]
+
+
+class Calibration(BaseModel):
+    """Everything fitted from one profile, where it came from and how well it fits."""
+
+    model_config = Strict
+
+    schema_version: int = Field(ge=1, le=1)
+    gpu: str
+    engine: str
+    dtype: str
+    versions: dict[str, str]
+    source: str
+    licence: str
+    gemm: Gemm
+    decode: list[Decode] = Field(min_length=1)
+    prefill: list[Prefill] = Field(min_length=1)
+    all_reduce: list[AllReduce]
+    report: dict[str, Any]
+
+
+def file_name(gpu: str, engine: str, dtype: str) -> str:
+    """Name of the file that holds a calibration."""
+    return f"{gpu}-{engine}-{dtype}.json"
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path, modified_ns: int) -> Calibration:
+    data = files.read_json(path)
+    return files.validate(Calibration, data, str(path))
+
+
+def read(path: Path) -> Calibration:
+    """A calibration from a file; read once while the file stays the same."""
+    return _load(path, path.stat().st_mtime_ns)
+
+
+def shipped() -> list[tuple[str, str, str]]:
+    """(gpu, engine, dtype) of each calibration in the package."""
+    found = []
+    for path in sorted(ROOT.glob("*.json")):
+        gpu, engine, dtype = path.stem.rsplit("-", 2)
+        found.append((gpu, engine, dtype))
+    return found
+
+
+def load(gpu: str, engine: str, dtype: str) -> Calibration:
+    """The shipped calibration of a GPU under an engine.
+
+    Raises
+    ------
+    InputError : when there is none, naming those there are.
+    """
+    path = ROOT / file_name(gpu, engine, dtype)
+    if not path.is_file():
+        known = ", ".join("/".join(entry) for entry in shipped()) or "none"
+        raise InputError(
+            f"no calibration of {gpu} under {engine} in {dtype}; there are {known}. Choose one, "
+            "make yours with `servecast calibrate`, or use cost_model.kind linear."
+        )
+    return read(path)
+
+
+def dump(calibration: Calibration) -> str:
+    """The calibration as JSON: what holds only numbers and words is on one line."""
+
+    def render(value: Any, indent: str) -> str:
+        inner = indent + " "
+        if isinstance(value, dict):
+            if not any(isinstance(item, (dict, list)) for item in value.values()):
+                return json.dumps(value, ensure_ascii=False)
+            lines = [
+                f"{inner}{json.dumps(key, ensure_ascii=False)}: {render(v, inner)}"
+                for key, v in value.items()
+            ]
+            return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+        if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
+            lines = [inner + render(item, inner) for item in value]
+            return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+        return json.dumps(value, ensure_ascii=False)
+
+    return render(calibration.model_dump(), "") + "\n"

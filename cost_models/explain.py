@@ -1,0 +1,96 @@
+"""A calibrated step operation by operation, and what sets its pace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_models import forms, kernel
+from cost_models.catalog.model_shape import DTYPE_BYTES
+from cost_models.step_cost import Batch, OpTime
+
+if TYPE_CHECKING:
+    from cost_models.roofline import RooflineForm
+
+GRID = "measured grid"
+ROOFLINE = "roofline fit"
+FIT = "fit per split of heads"
+TABLE = "measured table"
+ASSUMED = "assumed: 3 µs a kernel, bytes at 0.8 of the bandwidth"
+ASSUMED_SAMPLER = "assumed: passes over the logits at 0.8 of the bandwidth"
+
+
+def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
+    """Operations of a step on one rank, with their FLOPs and the bytes they must move."""
+    tables = form.tables(batch.tokens, batch.scheduled_seqs)
+    model, tokens = form.model, batch.tokens
+    if batch.prefill_tokens == 0 and tokens < len(tables.decode_tokens_s):
+        tokens = int(form.captured[form.captured >= tokens][0])  # a graph runs at its own size
+    shapes = {name: (n, k) for name, n, k in model.gemm_shapes(form.tp)}
+    gemm_source = GRID if form.calibration.gemm.permille else ROOFLINE
+    width = DTYPE_BYTES[model.weight_dtype]
+
+    ops = []
+    for name, seconds in form.token_ops([tokens]).items():
+        flops: float | None = None
+        size: float | None = None
+        source = gemm_source
+        if name in shapes:
+            n, k = shapes[name]
+            flops = 2.0 * model.num_layers * tokens * n * k
+            size = model.num_layers * (n * k * width + tokens * (n + k) * forms.BF16_BYTES)
+        elif name == "all_reduce":
+            source = TABLE
+        else:
+            size, source = float(form.elementwise_bytes(tokens)), ASSUMED
+        ops.append(OpTime(name, float(seconds[0]), flops, size, source))
+
+    if batch.decode_seqs:
+        ops.append(_decode_attention(form, batch, tables))
+    if batch.prefill_seqs:
+        ops.append(_prefill_attention(form, batch, tables))
+
+    seqs = batch.scheduled_seqs
+    for name, seconds in form.logits_ops([seqs]).items():
+        flops = size = None
+        source = TABLE
+        if name == "lm_head":
+            n, k = form.vocab, model.hidden_size
+            flops, source = 2.0 * seqs * n * k, gemm_source
+            size = (n * k + seqs * (n + k)) * forms.BF16_BYTES
+        elif name == "sampler":
+            source = ASSUMED_SAMPLER
+        ops.append(OpTime(name, float(seconds[0]), flops, size, source))
+    return tuple(ops)
+
+
+def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTables) -> OpTime:
+    model = form.model
+    return OpTime(
+        "decode attention",
+        _difference_s(tables, batch, decode_attention_s=tables.decode_attention_s[:0]),
+        4.0 * form.heads * model.head_dim * model.num_layers * batch.decode_context,
+        float(batch.decode_context * model.kv_bytes_per_token(form.tp)),
+        GRID if form.decode.heads else ROOFLINE,
+    )
+
+
+def _prefill_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTables) -> OpTime:
+    coef, model = tables.coef.copy(), form.model
+    coef[kernel.PREFILL_BASE : kernel.PREFILL_PER_PAST + 1] = 0.0
+    return OpTime(
+        "prefill attention",
+        _difference_s(tables, batch, coef=coef),
+        4.0 * form.heads * model.head_dim * model.num_layers * batch.prefill_area,
+        float(batch.prefill_kv * model.kv_bytes_per_token(form.tp)),
+        FIT,
+    )
+
+
+def _difference_s(tables: kernel.CostTables, batch: Batch, **without: NDArray[np.float64]) -> float:
+    """What one part adds to the step: the price with it less the price without."""
+    gpu_s, _ = kernel.step_time(tables, *batch)
+    rest_s, _ = kernel.step_time(tables._replace(**without), *batch)
+    return float(gpu_s - rest_s)

@@ -1,0 +1,1 @@
+"""Readers of measured kernel profiles; each gives a `Profile`."""

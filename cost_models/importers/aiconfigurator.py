@@ -1,0 +1,168 @@
+"""NVIDIA's published kernel tables, from the PyPI package `aiconfigurator-core`.
+
+Parquet files under ``systems/data/<gpu>/<family>/<engine>/<version>/``.  Times are
+milliseconds of one operation on one GPU inside a CUDA graph.  What to beware of:
+attention head counts are per rank; the context of a decode row is isl + step;
+``window_size`` 0 is full attention; all-reduce sizes count elements, and its eager rows
+hold about 18 µs of launch that a graph does not pay.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+
+from cost_models.errors import InputError
+from cost_models.importers import profile
+from cost_models.importers.profile import Profile
+
+SOURCE = "aiconfigurator-core"
+GEMM_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
+HEAD_DIMS = (64, 128, 256)  # of the models in use; others are few and thinly measured
+
+
+def data_root(source: str) -> Path:
+    """The ``systems/data`` folder: of the installed package, or below a given folder.
+
+    Raises
+    ------
+    InputError : when the package is not installed, or the folder holds no tables.
+    """
+    if source == SOURCE:
+        spec = importlib.util.find_spec("aiconfigurator_core")
+        if spec is None or spec.origin is None:
+            raise InputError(
+                "aiconfigurator-core is not installed; install it with "
+                "`pip install 'servecast[calibrate]'`."
+            )
+        return Path(spec.origin).parent / "systems" / "data"
+    for root in (Path(source), Path(source) / "systems" / "data"):
+        if any(root.glob("*/gemm")):
+            return root
+    raise InputError(
+        f"{source}: holds no kernel tables; give {SOURCE!r} for the installed package, or a "
+        "folder with <gpu>/<family>/<engine>/<version>/*.parquet."
+    )
+
+
+def source_name(source: str) -> str:
+    """The source with its version, as coefficients name it."""
+    if source == SOURCE:
+        return f"{SOURCE} {importlib.metadata.version(SOURCE)} (PyPI)"
+    return Path(source).name
+
+
+def _version_order(folder: Path) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else -1 for part in folder.name.split("."))
+
+
+def _read(
+    root: Path, gpu: str, family: str, engine: str, table: str, version: str | None
+) -> tuple[pd.DataFrame, str]:
+    """A table in the wanted version, or in the newest there is."""
+    found = sorted(
+        (path.parent for path in (root / gpu / family / engine).glob(f"*/{table}.parquet")),
+        key=_version_order,
+    )
+    if version is not None:
+        found = [folder for folder in found if folder.name == version]
+    if not found:
+        known = sorted(path.name for path in root.iterdir() if (path / "gemm").is_dir())
+        raise InputError(
+            f"no {table} table for {gpu}, {engine}"
+            f"{'' if version is None else f' {version}'}; GPUs with tables: {', '.join(known)}."
+        )
+    return pd.read_parquet(found[-1] / f"{table}.parquet"), found[-1].name
+
+
+def _gemm(raw: pd.DataFrame, dtype: str, rejected: dict[str, int]) -> pd.DataFrame:
+    table = raw[raw["gemm_dtype"] == GEMM_DTYPES[dtype]]
+    table = table.assign(seconds=table["latency"] * 1e-3)
+    return profile.clean(table, profile.GEMM_KEYS, "gemm", rejected)
+
+
+def _attention(
+    raw: pd.DataFrame, kv_dtype: str, name: str, rejected: dict[str, int]
+) -> pd.DataFrame:
+    table = raw[raw["kv_cache_dtype"] == GEMM_DTYPES[kv_dtype]]
+    if "window_size" in table:
+        windowed = table["window_size"] != 0
+        if windowed.any():
+            rejected[f"{name}: sliding window"] = int(windowed.sum())
+        table = table[~windowed]
+    usual = table["head_dim"].isin(HEAD_DIMS)
+    if not usual.all():
+        rejected[f"{name}: head_dim not {', '.join(map(str, HEAD_DIMS))}"] = int((~usual).sum())
+    table = table[usual]
+    table = table.rename(columns={"num_key_value_heads": "num_kv_heads", "batch_size": "seqs"})
+    table = table.assign(seconds=table["latency"] * 1e-3)
+    if name == "decode":
+        table = table.assign(context=table["isl"] + table["step"])
+        return profile.clean(table, profile.DECODE_KEYS, name, rejected)
+    if (table["step"] != 0).any():
+        rejected["prefill: cached prefix"] = int((table["step"] != 0).sum())
+        table = table[table["step"] == 0]
+    return profile.clean(
+        table.rename(columns={"isl": "chunk"}), profile.PREFILL_KEYS, name, rejected
+    )
+
+
+def _all_reduce(raw: pd.DataFrame, rejected: dict[str, int]) -> pd.DataFrame:
+    eager = raw["kernel_source"].str.contains("eager")
+    if eager.any():
+        rejected["all_reduce: eager, not in a graph"] = int(eager.sum())
+    table = raw[~eager].rename(columns={"num_gpus": "tp", "message_size": "elements"})
+    table = table.assign(seconds=table["latency"] * 1e-3)
+    return profile.clean(table, profile.ALL_REDUCE_KEYS, "all_reduce", rejected)
+
+
+def read(
+    source: str, gpu: str, engine: str, dtype: str = "bf16", version: str | None = None
+) -> Profile:
+    """The tables of one GPU and engine as a `Profile`.
+
+    Parameters
+    ----------
+    source : ``"aiconfigurator-core"`` for the installed package, or a folder.
+    gpu, engine : as the tables name them, such as ``h100_sxm`` and ``vllm``.
+    dtype : of the weights, ``"bf16"`` or ``"fp8"``; the KV cache is bf16.
+    version : engine version; None takes the newest of each table, which the profile's
+        `versions` tell.
+
+    Raises
+    ------
+    InputError : for a GPU, engine, version or data type without tables.
+    """
+    if dtype not in GEMM_DTYPES:
+        raise InputError(f"dtype {dtype!r}: allowed are {', '.join(GEMM_DTYPES)}.")
+    root = data_root(source)
+    tables = {
+        "gemm": ("gemm", "gemm_perf"),
+        "decode": ("attention", "generation_attention_perf"),
+        "prefill": ("attention", "context_attention_perf"),
+        "all_reduce": ("comm", "custom_allreduce_perf"),
+    }
+    raw: dict[str, pd.DataFrame] = {}
+    versions: dict[str, str] = {}
+    for name, (family, table) in tables.items():
+        raw[name], versions[name] = _read(root, gpu, family, engine, table, version)
+    rejected: dict[str, int] = {}
+    result = Profile(
+        gpu=gpu,
+        engine=engine,
+        dtype=dtype,
+        gemm=_gemm(raw["gemm"], dtype, rejected),
+        decode=_attention(raw["decode"], "bf16", "decode", rejected),
+        prefill=_attention(raw["prefill"], "bf16", "prefill", rejected),
+        all_reduce=_all_reduce(raw["all_reduce"], rejected),
+        versions=versions,
+        source=source_name(source),
+        licence="Apache-2.0, NVIDIA Corporation",
+        rejected=rejected,
+    )
+    if result.gemm.empty:
+        raise InputError(f"no {dtype} GEMM rows for {gpu}, {engine} {versions['gemm']}.")
+    return result
