@@ -95,7 +95,7 @@ GLOSSARY = {
     "kv_usage_mean": "KV blocks held / usable, over time",
     "kv_usage_peak": "the same at most",
     "kv_internal_fragmentation": "share of held KV slots without a token (paged)",
-    "kv_reserved_unused": "share of held KV slots without a token (contiguous reservation)",
+    "kv_reserved_unused": "share of held KV slots without a token (room reserved ahead)",
     "mfu": "useful FLOPs / (time x GPUs x dense peak of the GEMM data type)",
     "mbu": "(weights once per step + KV read by decodes) / (time x GPUs x peak bandwidth)",
     "state": "STABLE, BACKLOGGED or OVERLOADED, from the second half of the arrivals",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
 from simulator.metrics.latency import Population
-from simulator.metrics.steps import in_window
+from simulator.metrics.steps import in_window, reserves_room
 from simulator.recording import Recording
 
 if TYPE_CHECKING:
@@ -59,9 +59,8 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
     whole_prompts = spec.scheduler.policy in ("continuous", "orca") or not (
         spec.scheduler.enable_chunked_prefill
     )
-    contiguous = spec.kv_cache.allocator == "contiguous"
     requests = recording.requests
-    room = requests.prompt_tokens + (requests.max_tokens if contiguous else 1)
+    room = requests.prompt_tokens + (requests.max_tokens if reserves_room(spec) else 1)
     seconds = np.zeros(len(LIMITS))
     _attribute(
         seconds,

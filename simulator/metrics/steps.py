@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import Population
 from simulator.recording import Recording, Steps
+
+if TYPE_CHECKING:
+    from simulator.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,8 @@ class StepFigures:
     kv_usage_mean, kv_usage_peak : blocks held / usable blocks, over time and at most.
     kv_internal_fragmentation : share of the slots held (by allocated blocks) that hold
         no token, with paged blocks.
-    kv_reserved_unused : the same with contiguous reservation, where the slots wait for
-        tokens that come later or never.
+    kv_reserved_unused : the same where room is reserved (contiguous allocator, static
+        batches), and the slots wait for tokens that come later or never.
     """
 
     num_steps: int
@@ -60,21 +63,26 @@ class StepFigures:
         return asdict(self)
 
 
+def reserves_room(scenario: Scenario) -> bool:
+    """Whether requests hold room for their declared maximum, not for what they have."""
+    return scenario.kv_cache.allocator == "contiguous" or scenario.scheduler.policy == "static"
+
+
 def in_window(steps: Steps, who: Population) -> NDArray[np.bool_] | slice:
     """Rows of the steps that start in the observed time; a slice where that is all."""
     inside = (steps.start_s >= who.start_s) & (steps.start_s < who.end_s)
     return slice(None) if inside.all() else inside
 
 
-def step_figures(recording: Recording, who: Population, *, contiguous: bool) -> StepFigures:
+def step_figures(recording: Recording, who: Population, *, reserved: bool) -> StepFigures:
     """Sum up the steps of a run.
 
     Parameters
     ----------
     recording : the run.
     who : what is counted, from `population`.
-    contiguous : the KV cache reserves contiguous room, so that held but empty slots are
-        reservations and not internal fragmentation.
+    reserved : the KV cache reserves room, so that held but empty slots are reservations
+        and not internal fragmentation; from `reserves_room`.
     """
     steps = recording.steps
     rows = in_window(steps, who)
@@ -113,8 +121,8 @@ def step_figures(recording: Recording, who: Population, *, contiguous: bool) -> 
         padding_share=_ratio(padding, useful_tokens + bubbles + padding),
         kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),
         kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
-        kv_internal_fragmentation=0.0 if contiguous else empty,
-        kv_reserved_unused=empty if contiguous else 0.0,
+        kv_internal_fragmentation=0.0 if reserved else empty,
+        kv_reserved_unused=empty if reserved else 0.0,
     )
 
 

@@ -22,7 +22,7 @@ from simulator.metrics.latency import (
 from simulator.metrics.limits import limits
 from simulator.metrics.quantiles import describe_ms, describe_weighted_ms
 from simulator.metrics.slo import good_requests, verdicts
-from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
+from simulator.metrics.steps import peak_output_tokens_per_s, reserves_room, step_figures
 from simulator.recording import REJECT_REASONS, REJECTED, Recording
 
 if TYPE_CHECKING:
@@ -121,9 +121,8 @@ def _rejections(recording: Recording, rows: Rows) -> dict[str, int]:
 def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[str, Any]:
     outcome = recording.outcome
     tp = resolved.scenario.cluster.tensor_parallel
-    contiguous = resolved.scenario.kv_cache.allocator == "contiguous"
     trend, law = backlog(recording, who), littles_law(recording)
-    figures = step_figures(recording, who, contiguous=contiguous).as_dict()
+    figures = step_figures(recording, who, reserved=reserves_room(resolved.scenario)).as_dict()
     del figures["num_steps"]  # of the window; the summary has the run's
     prompts = int(recording.requests.prompt_tokens[who.counted].sum())
     cached = int(outcome.cached_tokens[who.counted].sum())

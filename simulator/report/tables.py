@@ -52,15 +52,21 @@ def _write(columns: dict[str, Column], glossary: dict[str, str], path: Path) -> 
 
 
 def _array(column: Column) -> pa.Array:
-    """NumPy column to Arrow, NaN to null, without a copy of whole columns where it can."""
+    """NumPy column as Arrow, without a copy of the values; NaN becomes null."""
     import pyarrow as pa
 
     if isinstance(column, tuple):
         codes, names = column
-        return pa.DictionaryArray.from_arrays(codes.astype(np.int8), list(names))
-    if column.dtype == np.float64:
-        return pa.array(column, mask=np.isnan(column))
-    return pa.array(column)
+        return pa.DictionaryArray.from_arrays(_array(codes.astype(np.int8)), list(names))
+    if column.dtype == object:
+        return pa.array(column.tolist())
+    # Not pa.array: it imports pandas to look for its types.
+    column = np.ascontiguousarray(column)
+    present = None
+    if column.dtype == np.float64 and np.isnan(column).any():
+        present = pa.py_buffer(np.packbits(~np.isnan(column), bitorder="little"))
+    values = pa.py_buffer(column)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(column.dtype), len(column), [present, values])
 
 
 def columns_markdown() -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.metrics.backlog import BACKLOGGED, OVERLOADED
 from simulator.metrics.limits import LIMITS
+from simulator.metrics.steps import reserves_room
 from simulator.report.benchmark import benchmark_block
 from simulator.report.block import LABEL, header, line, number, wrapped
 
@@ -33,7 +34,6 @@ def text_report(
     percentiles : those to print in the latency sections.
     """
     static = resolved.scenario.scheduler.policy == "static"
-    contiguous = resolved.scenario.kv_cache.allocator == "contiguous"
     lines = (
         benchmark_block(summary, percentiles)
         + _objectives(summary)
@@ -41,7 +41,7 @@ def text_report(
         + _state(summary)
         + _limits(summary)
         + _batch(summary, static)
-        + _memory(summary, contiguous)
+        + _memory(summary, reserves_room(resolved.scenario))
         + _hardware(summary)
         + _basis(summary, resolved)
         + [header("", "=")]
@@ -136,10 +136,10 @@ def _batch(summary: dict[str, Any], static: bool) -> list[str]:
     return out
 
 
-def _memory(summary: dict[str, Any], contiguous: bool) -> list[str]:
+def _memory(summary: dict[str, Any], reserved: bool) -> list[str]:
     empty = (
         line("Reserved but unused (% of held):", summary["kv_reserved_unused"] * 100)
-        if contiguous
+        if reserved
         else line("Internal fragmentation (% of held):", summary["kv_internal_fragmentation"] * 100)
     )
     return [

@@ -70,7 +70,10 @@ def test_whole_prompts_leave_budget_over():
 
 
 def test_waiting_behind_a_static_batch():
-    found = shares([step(0, 1, decode_seqs=1, waiting=1)], "scheduler={policy: static, static: {batch_size: 4}}")
+    found = shares(
+        [step(0, 1, decode_seqs=1, waiting=1)],
+        "scheduler={policy: static, static: {batch_size: 4}}",
+    )
     assert found == pytest.approx({"static_batch": 1.0})
 
 

@@ -10,9 +10,9 @@ from simulator.metrics.latency import population
 from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
 
 
-def figures(requests, steps, contiguous=False, **more):
+def figures(requests, steps, reserved=False, **more):
     rec = recording(requests, steps, **more)
-    return step_figures(rec, population(rec), contiguous=contiguous)
+    return step_figures(rec, population(rec), reserved=reserved)
 
 
 def test_static_batch_of_two():
@@ -29,7 +29,7 @@ def test_static_batch_of_two():
         *[step(t, t + 1, decode_seqs=1, bubble_seqs=1, scheduled_tokens=1, running=2, kv_blocks=4,
                kv_tokens=16 + t) for t in (3, 4)],
     ]  # fmt: skip
-    out = figures(requests, steps, contiguous=True, usable_kv_blocks=8, block_size=8)
+    out = figures(requests, steps, reserved=True, usable_kv_blocks=8, block_size=8)
     assert out.tail_bubble_share == pytest.approx(2 / 8)  # 4 steps of 2 rows, 2 of them finished
     assert out.padding_share == pytest.approx(4 / 26)  # 10·2 + 2·3 tokens computed
     assert out.mean_batch_size == pytest.approx(2.0)

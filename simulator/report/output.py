@@ -1,0 +1,111 @@
+"""The folder that a run leaves behind."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from simulator.errors import InputError
+from simulator.report.files import to_json, write_text
+from simulator.report.page import html_page
+from simulator.report.tables import columns_markdown, write_requests, write_steps
+
+if TYPE_CHECKING:
+    from simulator.scenario import Scenario
+    from simulator.simulation import Result
+
+LIBRARIES = ("servecast", "numpy", "numba", "simpy", "pandas", "pyarrow", "matplotlib")
+
+
+def write_outputs(
+    result: Result, folder: str | Path, *, steps: bool = True, wall_s: float | None = None
+) -> None:
+    """Write everything that is known about a run.
+
+    scenario.yaml (resolved, runs as it is), summary.json, requests.parquet, steps.parquet,
+    report.html, COLUMNS.md and run_info.json.  All but run_info.json, which holds the
+    wall-clock facts, are the same bytes each time.
+
+    Parameters
+    ----------
+    folder : is made if needed; files of an earlier run are replaced one by one.
+    steps : also write one row per engine step.
+    wall_s : how long the simulation took.
+
+    Raises
+    ------
+    InputError : where the folder cannot be written to.
+    """
+    folder = Path(folder)
+    prepare_folder(folder)
+    try:
+        write_text(folder / "scenario.yaml", scenario_yaml(result.resolved.scenario, folder))
+        write_text(folder / "summary.json", to_json(result.summary))
+        write_requests(result.recording, folder / "requests.parquet")
+        if steps:
+            write_steps(result.recording, folder / "steps.parquet")
+        else:  # one that an earlier run left would belong to other results
+            (folder / "steps.parquet").unlink(missing_ok=True)
+        write_text(folder / "report.html", html_page(result))
+        write_text(folder / "COLUMNS.md", columns_markdown())
+        write_text(folder / "run_info.json", to_json(run_info(wall_s)))
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written: {error.strerror}.") from None
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder, or say at once why that cannot be.
+
+    Raises
+    ------
+    InputError : it is a file, or must not be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be made: {error.strerror}.") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--out {folder}: cannot be written to; choose another folder.")
+
+
+def scenario_yaml(scenario: Scenario, folder: Path) -> str:
+    """The scenario with its relative paths as seen from `folder`."""
+    data = scenario.to_mapping()
+    for section, key in (("trace", "path"), ("lengths", "file")):
+        holders = [data["workload"], *data["workload"].get("classes", ())]
+        for holder in holders:
+            if key in holder.get(section, {}):
+                holder[section][key] = _seen_from(folder, scenario.base_dir, holder[section][key])
+    model = data["model"]
+    if isinstance(model, dict):
+        model["name"] = _seen_from(folder, scenario.base_dir, model["name"])
+    else:
+        data["model"] = _seen_from(folder, scenario.base_dir, model)
+    data["cluster"]["gpu"] = _seen_from(folder, scenario.base_dir, data["cluster"]["gpu"])
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def _seen_from(folder: Path, base_dir: Path, name: str) -> str:
+    """A file's path from `folder`; a catalogue name as it is."""
+    path = base_dir / name
+    return os.path.relpath(path.resolve(), folder.resolve()) if path.is_file() else name
+
+
+def run_info(wall_s: float | None) -> dict[str, Any]:
+    """When, where and with what the run was made: all that may differ between equal runs."""
+    return {
+        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_s": wall_s,
+        "versions": {"python": platform.python_version()} | {n: version(n) for n in LIBRARIES},
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "cpus": os.cpu_count(),
+        },
+    }
