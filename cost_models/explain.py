@@ -61,7 +61,7 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
             flops, source = 2.0 * seqs * n * k, gemm_source
             size = (n * k + seqs * (n + k)) * forms.BF16_BYTES
         elif name == "sampler":
-            source = ASSUMED_SAMPLER
+            size, source = form.sampler_bytes(seqs), ASSUMED_SAMPLER
         ops.append(OpTime(name, float(seconds[0]), flops, size, source))
     return tuple(ops)
 

@@ -23,8 +23,7 @@ from cost_models.step_cost import Batch, OpTime
 Array = NDArray[np.float64]
 
 CONTEXT_KNOTS = 18  # mean contexts 1, 2, 4 ... 131,072
-LOGIT_BYTES = 4  # the sampler works in float32 ...
-SAMPLER_PASSES = 3  # ... and reads or writes the logits about three times
+SAMPLER_BYTES_PER_LOGIT = 12  # about three passes over float32 logits
 
 Ops = Callable[[ArrayLike], dict[str, Array]]
 
@@ -166,8 +165,20 @@ class RooflineForm:
         ops = {"lm_head": self.gemm_s(n_s, self.vocab, self.model.hidden_size, "bf16")}
         if self.tp > 1:  # a gather moves half of what an all-reduce of its result does
             ops["logits gather"] = self.all_reduce_s(logits / 2)
-        ops["sampler"] = logits * LOGIT_BYTES * SAMPLER_PASSES / self.bandwidth
+        ops["sampler"] = logits * SAMPLER_BYTES_PER_LOGIT / self.bandwidth
         return ops
+
+    def sampler_bytes(self, seqs: int) -> float:
+        """Bytes that the sampler reads and writes."""
+        return float(seqs * self.model.vocab_size * SAMPLER_BYTES_PER_LOGIT)
+
+    @property
+    def compute_bound_from_tokens(self) -> int:
+        """Tokens per step from which the layers' products take longer than their weights."""
+        roofline = self.calibration.gemm.roofline
+        seconds_per_byte = 1 / roofline["weight_bytes_per_s"]
+        width = DTYPE_BYTES[self.model.weight_dtype]
+        return round(width * seconds_per_byte * roofline["flops_per_s"] / 2)
 
     def decode_attention_s(self, seqs: ArrayLike, context: ArrayLike) -> Array:
         """Seconds of decode attention over all layers: rows `seqs`, columns `context`.

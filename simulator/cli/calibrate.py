@@ -1,0 +1,79 @@
+"""`servecast calibrate`: measured kernels in, coefficients and their error out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def calibrate(
+    profile: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE",
+            help="aiconfigurator-core for the installed package, or a folder of such tables.",
+        ),
+    ],
+    gpu: Annotated[str, typer.Option(help="A GPU of the catalogue that the profile measures.")],
+    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
+    engine: Annotated[str, typer.Option(help="The engine whose kernels were measured.")] = "vllm",
+    dtype: Annotated[str, typer.Option(help="Of the weights: bf16 or fp8.")] = "bf16",
+    engine_version: Annotated[
+        str | None, typer.Option(help="Version of the tables; default the newest of each.")
+    ] = None,
+) -> None:
+    """Fit coefficients to measured kernels and report how well they fit."""
+    from cost_models import catalog
+    from cost_models.calibration import dump
+    from simulator.errors import InputError
+
+    device = catalog.gpu(gpu)
+    try:
+        from cost_models import calibrate as fitting
+        from cost_models.importers import aiconfigurator
+    except ImportError as error:
+        raise InputError(
+            f"calibrating needs {error.name}; install it with `pip install 'servecast[calibrate]'`."
+        ) from None
+    measured = aiconfigurator.read(profile, device.name, engine, dtype, engine_version)
+    fitted = fitting.calibrate(measured, device)
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
+    out.write_text(dump(fitted), encoding="utf-8")
+    _print(fitted.report, fitted.versions, out)
+
+
+def _print(report: dict[str, Any], versions: dict[str, str], out: Path) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Fit of {out.name}", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("operation")
+    table.add_column("error of")
+    for name in ("rows", "mean", "95 %", "bias"):
+        table.add_column(name, justify="right")
+    notes = []
+    for operation, facts in report.items():
+        for name, value in facts.items():
+            if isinstance(value, dict) and "mape_pct" in value:
+                table.add_row(
+                    operation,
+                    name,
+                    f"{value['rows']:,}",
+                    f"{value['mape_pct']:.1f} %",
+                    f"{value['p95_pct']:.1f} %",
+                    f"{value['bias_pct']:+.1f} %",
+                )
+            elif value:
+                notes.append(f"{operation}, {name}: {value}")
+    console = Console()
+    console.print(table, highlight=False)
+    for note in notes:
+        console.print(note, highlight=False)
+    if len(set(versions.values())) > 1:
+        told = ", ".join(f"{name} {version}" for name, version in versions.items())
+        console.print(f"the tables are of different versions: {told}", highlight=False)
+    console.print(f"written: {out}", highlight=False)

@@ -1,0 +1,157 @@
+"""`servecast cost`: one engine step, operation by operation."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cost_models import StepCost, StepTime
+    from cost_models.catalog import Gpu, Model
+
+
+def cost(
+    model: Annotated[str, typer.Argument(help="A catalogue name, or a Hugging Face config.json.")],
+    gpu: Annotated[str, typer.Option(help="A GPU of the catalogue, or a file like its entries.")],
+    tp: Annotated[int, typer.Option(help="Tensor-parallel size.")] = 1,
+    decode: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BxCTX", help="B sequences that decode at CTX tokens of context."),
+    ] = None,
+    prefill: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHUNK@PAST", help="A chunk of a prompt after PAST tokens of it."),
+    ] = None,
+    weight_dtype: Annotated[str | None, typer.Option(help="bf16 or fp8.")] = None,
+    kv_dtype: Annotated[str | None, typer.Option(help="bf16 or fp8.")] = None,
+    engine: Annotated[str, typer.Option(help="Whose kernels and host time.")] = "vllm",
+    engine_version: Annotated[str | None, typer.Option(help="Release; default the newest.")] = None,
+    max_num_seqs: Annotated[
+        int | None, typer.Option(min=1, help="The engine's limit; default its own.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Price one step, operation by operation, and say what sets its pace."""
+    from cost_models import StepCost, catalog
+
+    spec = {"name": model, "weight_dtype": weight_dtype, "kv_dtype": kv_dtype}
+    shape, device = catalog.model(spec), catalog.gpu(gpu)
+    contexts = [context for text in decode or [] for context in _decodes(text)]
+    chunks = [_prefill(text) for text in prefill or []]
+    if not contexts and not chunks:
+        contexts = _decodes("32x2048")
+    price = StepCost.load(
+        shape,
+        device,
+        tp,
+        engine=engine,
+        engine_version=engine_version,
+        max_num_seqs=max_num_seqs,
+    )
+    step = price.step(contexts, chunks)
+    facts = _facts(price, step, shape, device)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+    else:
+        what = " + ".join([*(decode or []), *(f"prefill {text}" for text in prefill or [])])
+        _print(facts, f"{shape.name} on {tp} x {device.name}: {what or '32x2048'}")
+
+
+def _decodes(text: str) -> list[int]:
+    from simulator.errors import InputError
+
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    if match is None or int(match[1]) < 1 or int(match[2]) < 1:
+        raise InputError(
+            f"--decode {text!r}: write sequences x context, both 1 or more, like 32x2048."
+        )
+    return [int(match[2])] * int(match[1])
+
+
+def _prefill(text: str) -> tuple[int, int]:
+    from simulator.errors import InputError
+
+    match = re.fullmatch(r"(\d+)(?:@(\d+))?", text)
+    if match is None or int(match[1]) < 1:
+        raise InputError(
+            f"--prefill {text!r}: write chunk@past, the chunk 1 token or more, like 512@1024."
+        )
+    return int(match[1]), int(match[2] or 0)
+
+
+def _facts(price: StepCost, step: StepTime, model: Model, gpu: Gpu) -> dict[str, Any]:
+    """What both forms of output print."""
+    from cost_models.bounds import bound, share_of_peak
+    from cost_models.roofline import RooflineForm
+
+    dtype = model.weight_dtype
+    ops = []
+    for op in step.ops:
+        peak = share_of_peak(op, gpu, dtype if op.name.endswith("_proj") else "bf16")
+        ops.append(
+            {
+                "name": op.name,
+                "ms": op.seconds * 1e3,
+                "share": op.seconds / step.total_s,
+                "pct_of_peak": None if peak is None else 100 * peak,
+                "flops": op.flops,
+                "bytes": op.bytes,
+                "source": op.source,
+            }
+        )
+    facts = {
+        "step_ms": step.total_s * 1e3,
+        "gpu_ms": step.gpu_s * 1e3,
+        "host_ms": step.host_s * 1e3,
+        "ops": ops,
+        "bound": bound(step, gpu, dtype).sentence(step.total_s),
+        "provenance": price.provenance.splitlines(),
+    }
+    if isinstance(price.form, RooflineForm):
+        facts["compute_bound_from_tokens"] = price.form.compute_bound_from_tokens
+    return facts
+
+
+def _print(facts: dict[str, Any], title: str) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("operation")
+    for name in ("ms", "share", "of peak", "GFLOP", "MB"):
+        table.add_column(name, justify="right")
+    table.add_column("source")
+
+    def number(value: float | None, scale: float, form: str) -> str:
+        return "" if value is None else format(value * scale, form)
+
+    for op in facts["ops"]:
+        table.add_row(
+            op["name"],
+            f"{op['ms']:.3f}",
+            f"{op['share']:.1%}",
+            number(op["pct_of_peak"], 1, ".0f") + (" %" if op["pct_of_peak"] else ""),
+            number(op["flops"], 1e-9, ",.1f"),
+            number(op["bytes"], 1e-6, ",.1f"),
+            op["source"],
+        )
+    table.add_section()
+    table.add_row("GPU", f"{facts['gpu_ms']:.3f}", f"{facts['gpu_ms'] / facts['step_ms']:.1%}")
+    table.add_row("host", f"{facts['host_ms']:.3f}", f"{facts['host_ms'] / facts['step_ms']:.1%}")
+    table.add_row("step", f"{facts['step_ms']:.3f}", "100.0%", style="bold")
+    console = Console()
+    console.print(table, highlight=False)
+    turn = facts.get("compute_bound_from_tokens")
+    if turn is not None:
+        console.print(
+            f"{facts['bound']}; the layers turn from memory to compute at about {turn} tokens "
+            "per step.",
+            highlight=False,
+        )
+    for line in facts["provenance"]:
+        console.print(line, highlight=False)
