@@ -15,7 +15,7 @@ from simulator.workload.bootstrap import resample
 from simulator.workload.lengths import draw_lengths
 from simulator.workload.requests import Floats, Ints, Requests
 from simulator.workload.streams import Purpose, Streams
-from simulator.workload.traces.registry import read_trace
+from simulator.workload.traces.read import read_trace
 
 if TYPE_CHECKING:
     from simulator.scenario.classes import ClassSpec

@@ -11,7 +11,7 @@ from simulator.workload.quantiles import QuantileTable
 from simulator.workload.requests import Floats, Ints
 from simulator.workload.streams import normal_cdf
 from simulator.workload.traces.cells import LARGEST_COUNT
-from simulator.workload.traces.registry import read_lengths
+from simulator.workload.traces.read import read_lengths
 
 if TYPE_CHECKING:
     from simulator.scenario.lengths import LengthsSpec

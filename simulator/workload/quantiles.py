@@ -100,7 +100,7 @@ class QuantileTable:
 
 def main(arguments: Sequence[str]) -> None:
     """Write the table of a trace to standard output."""
-    from simulator.workload.traces.registry import read_lengths
+    from simulator.workload.traces.read import read_lengths
 
     path, about = arguments
     recorded = read_lengths(path)

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.workload.traces import FORMATS, read_trace
-from simulator.workload.traces.reading import read_columns, read_rows
 from simulator.workload.traces.source import Source
+from simulator.workload.traces.table import read_columns, read_rows
 
-FEW = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 AZURE = (
     b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
@@ -24,6 +28,13 @@ AZURE = (
     b'"2023-11-16T18:15:50.9951690Z",396,109\r\n'
     b"2023-11-16 18:15:51-07:00,879,55\r\n"
     b"2023-11-16 18:15:51,0x10,5.0\r\n"
+)
+
+
+MOONCAKE = (
+    b'{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n'
+    b'{"timestamp": 27.5, "input_length": 10, "output_length": 70}\n'
+    b'{"created_time": 9, "input_tokens": 1e2, "output_tokens": 1, "hash_ids": [7]}\n'
 )
 
 
@@ -70,13 +81,14 @@ def check_read(path: Path, format: str = "auto") -> None:
         assert min(trace.prompt_tokens.min(), trace.output_tokens.min()) >= 1
 
 
+@pytest.mark.parametrize(("format", "good"), [("azure", AZURE), ("mooncake", MOONCAKE)])
 @FEW
-@given(damage(AZURE))
-def test_damaged_bytes_give_a_result_or_a_sentence(tmp_path, data):
+@given(st.data())
+def test_damaged_bytes_give_a_result_or_a_sentence(tmp_path, format, good, data):
     path = tmp_path / "trace.csv"
-    path.write_bytes(data)
+    path.write_bytes(data.draw(damage(good)))
     check_read(path)
-    check_read(path, "azure")
+    check_read(path, format)
 
 
 @FEW

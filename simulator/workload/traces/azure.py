@@ -5,7 +5,7 @@ from simulator.workload.traces.layout import Field, Layout
 
 AZURE = Layout(
     name="azure",
-    about="Azure LLM inference traces 2023, 2024 and LMM 2025",
+    about="Azure LLM inference trace, dates and times",
     kinds=("csv", "parquet"),
     fields=(
         Field("arrival", ("TIMESTAMP",), Stamp()),

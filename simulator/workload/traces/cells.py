@@ -165,7 +165,26 @@ class Label:
         return str(cell)
 
 
-CellKind = Count | Elapsed | Stamp | Label
+@dataclass(frozen=True)
+class Items:
+    """A list, of which only its length is read."""
+
+    arrow_type = pa.list_(pa.int64())
+    dtype = np.int64
+    rule = "is not a list"
+
+    def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
+        if column.null_count or not pa.types.is_list(column.type):
+            return None
+        return _numpy(pc.list_value_length(column).cast(pa.int64()))
+
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
+        if not isinstance(cell, list):
+            raise BadCell(self.rule)
+        return len(cell)
+
+
+CellKind = Count | Elapsed | Stamp | Label | Items
 
 
 def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -21,11 +21,12 @@ class Field:
     Attributes
     ----------
     role : what it is to the simulator: arrival, prompt_tokens, output_tokens, id,
-        class_name, priority, max_tokens, or a name that the layout's `derive` reads.
+        class_name, priority, max_tokens, or a name that only a `Check` reads.
     names : what the column or JSON key is called; the first is the usual one.
     kind : how its cells are written.
     required : whether a file without it has another format.
-    default : value where an optional cell is empty.
+    default : value where an optional cell is empty; a column without one only serves the
+        layout's checks.
     """
 
     role: str
@@ -41,6 +42,22 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Check:
+    """A rule between the cells of a row.
+
+    Attributes
+    ----------
+    roles : the cells it looks at; a file that lacks one is not checked.
+    holds : whether all is well, for numbers and for whole columns alike.
+    rule : what is wrong with the row otherwise.
+    """
+
+    roles: tuple[str, ...]
+    holds: Callable[..., Any]
+    rule: str
+
+
+@dataclass(frozen=True)
 class Layout:
     """A trace format.
 
@@ -50,28 +67,28 @@ class Layout:
     about : what writes or reads it, one line.
     kinds : ways of writing rows in which it comes.
     fields : its columns.
-    distinct : columns that no other format has; seen beside the required ones, they
-        settle the format.
     unused : columns that matter in the source but not here yet, each with the sentence
         that says so.
-    check : what is wrong with a row whose cells are all well, or None.  It gets the raw
-        cells by role, with parsed values for those of `fields`.
-    derive : turns the columns of `fields` into the simulator's roles, where they differ.
+    checks : rules between the cells of a row.
     """
 
     name: str
     about: str
     kinds: tuple[Kind, ...]
     fields: tuple[Field, ...]
-    distinct: tuple[str, ...] = ()
     unused: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Mapping[str, Any]], str | None] | None = None
-    derive: Callable[[Columns], Columns] | None = None
+    checks: tuple[Check, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
         """Usual names of the columns that must be there."""
         return tuple(f.names[0] for f in self.fields if f.required)
+
+    def known(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that are columns of this format."""
+        names = list(names)
+        found = (f.find(names) for f in self.fields)
+        return [name for name in found if name is not None]
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Usual names of required columns that are not among `names`."""

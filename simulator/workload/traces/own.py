@@ -1,4 +1,8 @@
-"""A table with the simulator's own column names: what to write when no format fits."""
+"""A table with the simulator's own column names: what to write when no format fits.
+
+arrival_s, prompt_tokens, output_tokens and, as far as they are known, max_tokens,
+priority and id.
+"""
 
 from simulator.workload.traces.cells import LARGEST_COUNT, Count, Elapsed, Label
 from simulator.workload.traces.layout import Field, Layout
@@ -15,7 +19,7 @@ OPTIONS = (
 
 OWN = Layout(
     name="csv",
-    about="own table: arrival_s, prompt_tokens, output_tokens[, max_tokens, priority, id]",
+    about="own table, times in s",
     kinds=("csv", "jsonl", "json", "parquet"),
     fields=(Field("arrival", ("arrival_s",), Elapsed()), *LENGTHS, *OPTIONS),
 )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.workload.requests import Floats, Ints
 from simulator.workload.traces.layout import Columns
-from simulator.workload.traces.reading import Skipped
+from simulator.workload.traces.table import Skipped
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

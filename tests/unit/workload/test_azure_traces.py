@@ -234,4 +234,7 @@ def test_images_of_multimodal_traces_are_said_to_be_left_out(write):
 
 
 def test_the_reason_for_the_format_is_given(write):
-    assert "read as azure, since it has TIMESTAMP, ContextTokens" in spoken(write(GOOD))
+    assert (
+        "read as azure (Azure LLM inference trace, dates and times), since it has TIMESTAMP, "
+        "ContextTokens, GeneratedTokens"
+    ) in spoken(write(GOOD))

@@ -51,7 +51,8 @@ def test_a_trace_as_recorded(build):
     assert requests.ids is None
     assert requests.max_concurrency is None
     assert requests.notes == (
-        "trace.csv: read as csv, since it has arrival_s, prompt_tokens, output_tokens",
+        "trace.csv: read as csv (own table, times in s), since it has arrival_s, prompt_tokens, "
+        "output_tokens",
     )
 
 

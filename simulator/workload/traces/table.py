@@ -55,7 +55,7 @@ class Table:
 
 
 def read_table(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
-    """Read and check the columns of `layout`; derived ones are made.
+    """Read and check the columns of `layout`.
 
     Raises
     ------
@@ -66,14 +66,12 @@ def read_table(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
     if not len(table):
         found = f"none of its {table.rows_read} rows is usable" if table.rows_read else "no rows"
         raise InputError(f"{source.path}: {found}{summary(table)}; nothing to simulate")
-    if layout.derive is not None:
-        table.columns = layout.derive(table.columns)
     return table
 
 
 def read_columns(source: Source, layout: Layout) -> Table | None:
     """The fast way; None when anything at all is not as expected."""
-    if layout.check is not None or source.kind not in ("csv", "parquet"):
+    if source.kind not in ("csv", "parquet"):
         return None
     names = column_names(source)
     wanted = [(f, f.find(names)) for f in layout.fields]
@@ -94,6 +92,10 @@ def read_columns(source: Source, layout: Layout) -> Table | None:
         if values is None:
             return None
         columns[f.role] = values
+    for check in layout.checks:
+        cells = [columns[role] for role in check.roles if role in columns]
+        if len(cells) == len(check.roles) and not np.all(check.holds(*cells)):
+            return None
     return Table(columns, table.num_rows)
 
 
@@ -151,8 +153,11 @@ def read_rows(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
                     rule = "is missing" if cell is None or cell == "" else str(bad)
                     break
                 seen[f.role] = True
-        if rule is None and layout.check is not None:
-            column, cell, rule = None, None, layout.check(row)
+            for key in keys:
+                if key in layout.unused:
+                    result.quirks[key] += 1
+        if rule is None:
+            column, cell, rule = None, None, _broken(layout, row)
         if rule is None:
             for role, value in row.items():
                 values[role].append(value)
@@ -161,10 +166,22 @@ def read_rows(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
             raise InputError(_complaint(source, record.place, column, cell, rule))
         else:
             _count(result.skipped, record.place, column, cell, rule)
+    # Optional columns without a default are only there for checks.
     result.columns = {
-        f.role: np.array(values[f.role], dtype=f.kind.dtype) for f in layout.fields if seen[f.role]
+        f.role: np.array(values[f.role], dtype=f.kind.dtype)
+        for f in layout.fields
+        if seen[f.role] and (f.required or f.default is not None)
     }
     return result
+
+
+def _broken(layout: Layout, row: dict[str, Any]) -> str | None:
+    """The first rule that the cells of a row break together."""
+    for check in layout.checks:
+        cells = [row[role] for role in check.roles]
+        if None not in cells and not check.holds(*cells):
+            return check.rule
+    return None
 
 
 def _show(cell: object) -> str:

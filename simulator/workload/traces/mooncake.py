@@ -1,0 +1,47 @@
+"""Traces of Mooncake, and the same columns with times in seconds.
+
+Source: R. Qin et al., "Mooncake: A KVCache-centric Disaggregated Architecture for LLM
+Serving", FAST 2025; its hash_ids name the 512-token blocks of a prompt, the last one
+possibly in part.
+"""
+
+from simulator.workload.traces.cells import Count, Elapsed, Items
+from simulator.workload.traces.layout import Check, Field, Layout
+
+BLOCK_TOKENS = 512
+
+_PROMPT = Field("prompt_tokens", ("input_length", "input_tokens"), Count())
+_OUTPUT = Field("output_tokens", ("output_length", "output_tokens"), Count())
+_SESSIONS = {
+    "session_id": "sessions (session_id) are not kept; turns arrive as recorded",
+    "delay": "delay after the turn before is not kept; turns arrive as recorded",
+    "priority": "the trace's priority is not used",
+}
+
+MOONCAKE = Layout(
+    name="mooncake",
+    about="Mooncake, Dynamo or aiperf, timestamp in ms",
+    kinds=("jsonl", "json", "parquet"),
+    fields=(
+        Field("arrival", ("timestamp", "created_time"), Elapsed(per_second=1000)),
+        _PROMPT,
+        _OUTPUT,
+        Field("blocks", ("hash_ids",), Items(), required=False),
+    ),
+    unused={"hash_ids": "prefixes that prompts share (hash_ids) are not simulated", **_SESSIONS},
+    checks=(
+        Check(
+            ("prompt_tokens", "blocks"),
+            lambda prompt, blocks: blocks == -(-prompt // BLOCK_TOKENS),
+            f"has another number of hash_ids than its prompt has blocks of {BLOCK_TOKENS} tokens",
+        ),
+    ),
+)
+
+TIMED_TRACE = Layout(
+    name="timed_trace",
+    about="vllm bench serve timed_trace or guidellm, timestamp in s",
+    kinds=("jsonl", "json", "parquet"),
+    fields=(Field("arrival", ("timestamp",), Elapsed()), _PROMPT, _OUTPUT),
+    unused=MOONCAKE.unused,
+)

@@ -1,0 +1,115 @@
+"""Read a recorded trace, or only its lengths, from a file of any known format."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from simulator.errors import InputError
+from simulator.workload.requests import Ints
+from simulator.workload.traces.cells import Elapsed, Label, Stamp
+from simulator.workload.traces.layout import Field, Layout
+from simulator.workload.traces.own import OWN_LENGTHS
+from simulator.workload.traces.records import column_names
+from simulator.workload.traces.registry import few, find_format
+from simulator.workload.traces.source import Source
+from simulator.workload.traces.table import OnBadRow, read_table, summary
+from simulator.workload.traces.trace import Trace, arrivals_in_order
+
+# Roles that go on with a trace; any other column is only read to check the rows.
+EXTRA = ("max_tokens", "priority", "id", "class_name")
+
+
+def read_trace(
+    path: Path | str,
+    format: str = "auto",
+    *,
+    on_bad_row: OnBadRow = "error",
+    class_column: str | None = None,
+) -> Trace:
+    """Read a recorded trace.
+
+    Parameters
+    ----------
+    path : CSV, JSON lines or Parquet; gzip and zstd are unpacked.
+    format : a name of `FORMATS`, or "auto": told by the columns.
+    on_bad_row : "error" stops at the first bad row, "skip" leaves them out and counts.
+    class_column : column that names the class of each request.
+
+    Raises
+    ------
+    InputError
+        names file, line, column, value, what is allowed and what to do.
+    """
+    source = Source.of(Path(path))
+    names = column_names(source)
+    layout, why = find_format(source, names, format)
+    if class_column is not None:
+        layout = _with_class(source, layout, names, class_column)
+    table = read_table(source, layout, on_bad_row)
+    arrival = next(f for f in layout.fields if f.role == "arrival").kind
+    assert isinstance(arrival, Elapsed | Stamp)
+    columns, late = arrivals_in_order(table.columns, arrival.per_second)
+
+    name = source.path.name
+    notes = [f"{name}: read as {layout.name} ({layout.about}), {why}"]
+    bad = sum(s.count for s in table.skipped.values())
+    if bad:
+        notes.append(f"{name}: {bad} of {table.rows_read} rows left out{summary(table)}")
+    if late:
+        notes.append(f"{name}: {late} of {len(table)} rows came late and were sorted by arrival")
+    with_zone, without = (table.quirks[f"moments {w} a zone"] for w in ("with", "without"))
+    if with_zone and without:
+        notes.append(f"{name}: {without} of {with_zone + without} times name no zone; taken as UTC")
+    for column, text in layout.unused.items():
+        if column in names or table.quirks[column]:
+            notes.append(f"{name}: {text}")
+    return Trace(
+        path=str(source.path),
+        format=layout.name,
+        arrival_s=columns["arrival"],
+        prompt_tokens=columns["prompt_tokens"],
+        output_tokens=columns["output_tokens"],
+        extra={role: columns[role] for role in EXTRA if role in columns},
+        rows_read=table.rows_read,
+        skipped=table.skipped,
+        notes=tuple(notes),
+    )
+
+
+class RecordedLengths(NamedTuple):
+    """Lengths without times: (n,) int64 columns, >= 1, and sentences on their source."""
+
+    prompt_tokens: Ints
+    output_tokens: Ints
+    notes: tuple[str, ...]
+
+
+def read_lengths(path: Path | str) -> RecordedLengths:
+    """Read the lengths of a table prompt_tokens, output_tokens, or of any trace.
+
+    Raises
+    ------
+    InputError
+        for the first bad row.
+    """
+    source = Source.of(Path(path))
+    names = column_names(source)
+    layout = OWN_LENGTHS
+    if layout.missing(names) or source.kind not in layout.kinds:
+        layout, _ = find_format(source, names, "auto")
+    columns = read_table(source, layout, "error").columns
+    prompt, output = columns["prompt_tokens"], columns["output_tokens"]
+    return RecordedLengths(
+        prompt, output, (f"lengths: drawn from the {len(prompt):,} rows of {source.path.name}",)
+    )
+
+
+def _with_class(source: Source, layout: Layout, names: list[str], column: str) -> Layout:
+    field = Field("class_name", (column,), Label())
+    if field.find(names) is None:
+        raise InputError(
+            f"{source.path} has no column {column!r} (class_column); it has {few(names)}"
+        )
+    return replace(layout, fields=(*layout.fields, field))

@@ -1,0 +1,234 @@
+"""Every format against rows written by hand from its description, and real files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from simulator.errors import InputError
+from simulator.workload.traces import FORMATS, read_trace
+
+# The same three requests, 250 ms and 1.5 s after the first, as each tool writes them.
+ARRIVALS = [0.0, 0.25, 1.5]
+PROMPTS = [600, 10, 1024]
+OUTPUTS = [5, 70, 1]
+
+TWINS = {
+    "azure": (
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2023-11-16 18:15:46.2500000,600,5\n"
+        "2023-11-16 18:15:46.5000000,10,70\n"
+        "2023-11-16 18:15:47.7500000,1024,1\n"
+    ),
+    "burstgpt": (
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        "5,ChatGPT,600,5,605,Conversation log\n"
+        "5.25,GPT-4,10,70,80,API log\n"
+        "6.5,GPT-4,1024,1,1025,API log\n"
+    ),
+    "vidur": (
+        "arrived_at,num_prefill_tokens,num_decode_tokens\n0.5,600,5\n0.75,10,70\n2.0,1024,1\n"
+    ),
+    "splitwise": (
+        "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,"
+        "token_size\n0,2,0,1.0,1,600,5\n1,2,0,1.25,1,10,70\n2,2,0,2.5,1,1024,1\n"
+    ),
+    "mooncake": (
+        '{"timestamp": 1000, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n'
+        '{"timestamp": 1250, "input_length": 10, "output_length": 70, "hash_ids": [2]}\n'
+        '{"timestamp": 2500, "input_length": 1024, "output_length": 1, "hash_ids": [0, 3]}\n'
+    ),
+    "bailian": "".join(
+        json.dumps(
+            {
+                "chat_id": 100 + i,
+                "parent_chat_id": -1,
+                "timestamp": 60.0 + ARRIVALS[i],
+                "input_length": PROMPTS[i],
+                "output_length": OUTPUTS[i],
+                "type": "text",
+                "turn": 1,
+                "hash_ids": list(range((PROMPTS[i] + 15) // 16)),
+            }
+        )
+        + "\n"
+        for i in range(3)
+    ),
+    "llmservingsim": (
+        '{"input_toks": 600, "output_toks": 5, "arrival_time_ns": 1000000000}\n'
+        '{"input_toks": 10, "output_toks": 70, "arrival_time_ns": 1250000000}\n'
+        '{"input_toks": 1024, "output_toks": 1, "arrival_time_ns": 2500000000}\n'
+    ),
+    "csv": ("arrival_s,prompt_tokens,output_tokens\n100.0,600,5\n100.25,10,70\n101.5,1024,1\n"),
+}
+TIMED = (
+    '{"timestamp": 1.0, "input_length": 600, "output_length": 5}\n'
+    '{"timestamp": 1.25, "input_length": 10, "output_length": 70}\n'
+    '{"timestamp": 2.5, "input_length": 1024, "output_length": 1}\n'
+)
+
+
+def check(trace):
+    assert trace.arrival_s.tolist() == ARRIVALS
+    assert trace.prompt_tokens.tolist() == PROMPTS
+    assert trace.output_tokens.tolist() == OUTPUTS
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(content, name="trace"):
+        path = tmp_path / name
+        path.write_text(content)
+        return path
+
+    return _write
+
+
+def test_every_format_has_a_twin():
+    assert set(TWINS) | {"timed_trace"} == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_same_requests_from_every_format(write, name):
+    path = write(TWINS[name])
+    trace = read_trace(path)
+    assert trace.format == name
+    check(trace)
+    check(read_trace(path, name))
+
+
+@pytest.mark.parametrize("name", [n for n in TWINS if TWINS[n].startswith("{")])
+def test_a_list_of_objects_is_as_good_as_lines(write, name):
+    rows = [json.loads(line) for line in TWINS[name].splitlines()]
+    check(read_trace(write(json.dumps(rows, indent=1))))
+
+
+@pytest.mark.parametrize("name", ["mooncake", "bailian", "csv"])
+def test_parquet_of_the_same_columns(tmp_path, name):
+    if TWINS[name].startswith("{"):
+        rows = [json.loads(line) for line in TWINS[name].splitlines()]
+        table = pa.Table.from_pylist(rows)
+    else:
+        table = pa.table(
+            {"arrival_s": ARRIVALS, "prompt_tokens": PROMPTS, "output_tokens": OUTPUTS}
+        )
+    pq.write_table(table, tmp_path / "trace.parquet")
+    check(read_trace(tmp_path / "trace.parquet"))
+
+
+def test_milliseconds_or_seconds_is_asked_where_columns_do_not_tell(write):
+    path = write(TIMED)
+    with pytest.raises(InputError, match="fit mooncake and timed_trace alike .*say which"):
+        read_trace(path)
+    check(read_trace(path, "timed_trace"))
+    assert read_trace(path, "mooncake").arrival_s.tolist() == [0, 0.00025, 0.0015]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "said"),
+    [
+        ("burstgpt", "605", "604", "the row has Total tokens other than Request tokens +"),
+        ("burstgpt", ",600,5,605", ",0,0,0", "column Request tokens: '0' is less than 1"),
+        ("splitwise", "1.0,1,", "1.0,4,", "the row stands for several requests (batch_size)"),
+        ("mooncake", "[0, 1]", "[0]", "another number of hash_ids than its prompt has blocks"),
+        ("mooncake", "[0, 1]", "7", "column hash_ids: 7 is not a list"),
+        ("mooncake", "1000,", '"1000",', "column timestamp: '1000' is not a finite number"),
+        ("mooncake", "1000,", "NaN,", "column timestamp: nan is not a finite number"),
+        ("mooncake", "1000,", "true,", "column timestamp: True is not a finite number"),
+        ("mooncake", '"timestamp": 1000, ', "", "column timestamp is missing"),
+        ("mooncake", "600,", "600.5,", "column input_length: 600.5 is not a whole number"),
+        ("mooncake", '[0, 1]}', "[0, 1]", "the row is not valid JSON"),
+        ("llmservingsim", '{"input_toks": 600', '[{"input_toks": 600', "not valid JSON"),
+        ("bailian", '"chat_id": 100', '"chat_id": null', "column chat_id is missing"),
+    ],
+)  # fmt: skip
+def test_bad_rows_of_other_formats(write, name, good, bad, said):
+    lines = TWINS[name].splitlines()
+    first = 0 if lines[0].startswith("{") else 1
+    lines.insert(len(lines), lines[first].replace(good, bad, 1))
+    assert lines[-1] != lines[first]
+    path = write("\n".join(lines) + "\n")
+    with pytest.raises(InputError) as caught:
+        read_trace(path)
+    assert f"line {len(lines)}: " in str(caught.value)
+    assert said in str(caught.value)
+    trace = read_trace(path, on_bad_row="skip")
+    check(trace)
+    assert sum(s.count for s in trace.skipped.values()) == 1
+
+
+def test_what_a_format_holds_and_is_not_simulated_is_said(write):
+    notes = "\n".join(read_trace(write(TWINS["mooncake"])).notes)
+    assert "prefixes that prompts share (hash_ids) are not simulated" in notes
+    later = TWINS["mooncake"].replace(
+        '"input_length": 10,', '"session_id": "s", "input_length": 10,'
+    )
+    assert "sessions (session_id) are not kept" in "\n".join(read_trace(write(later)).notes)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "session_id,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\n0,0,0,5,3,10\n",
+        '{"session_id": "a", "delay": 5, "input_length": 10, "output_length": 3}\n',
+        '{"id": "a", "models": ["m"], "block_size": 64, "requests": []}\n',
+    ],
+    ids=["tracelab", "dynamo", "weka"],
+)
+def test_traces_of_sessions_are_refused_as_such(write, content):
+    with pytest.raises(InputError, match="hold sessions whose turns wait for each other"):
+        read_trace(write(content))
+
+
+@pytest.mark.parametrize("name", ["mooncake_conversation_first1000", "mooncake_synthetic_first500"])
+def test_mooncake_files_row_by_row(shared, name):
+    path = shared / "traces/mooncake" / f"{name}.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    trace = read_trace(path)
+    order = np.argsort([row["timestamp"] for row in rows], kind="stable")
+    rows = [rows[i] for i in order]
+    assert trace.arrival_s == pytest.approx([row["timestamp"] / 1000 for row in rows])
+    assert trace.prompt_tokens.tolist() == [row["input_length"] for row in rows]
+    assert trace.output_tokens.tolist() == [row["output_length"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "failed", "first", "second"),
+    [
+        # By hand from the first two lines: 45 - 5 and 19440161 - 19440110 seconds.
+        ("BurstGPT_1_head125.csv", 8, (472, 18), 40.0),
+        ("BurstGPT_3_schema20.csv", 1, (906, 446), 51.0),
+    ],
+)
+def test_burstgpt_files(shared, name, failed, first, second):
+    path = shared / "traces/burstgpt" / name
+    with pytest.raises(InputError, match="column Request tokens: '0' is less than 1"):
+        read_trace(path)
+    trace = read_trace(path, on_bad_row="skip")
+    lines = path.read_text().splitlines()[1:]
+    assert len(trace) == len(lines) - failed
+    assert (trace.prompt_tokens[0], trace.output_tokens[0]) == first
+    assert trace.arrival_s[1] == second
+
+
+def test_dirty_burstgpt(shared):
+    trace = read_trace(shared / "traces/dirty/burstgpt_like_bad.csv", on_bad_row="skip")
+    # Left: 100.0 s 20/5 and, recorded before it, 99.0 s 30/4.
+    assert trace.prompt_tokens.tolist() == [30, 20]
+    assert trace.arrival_s.tolist() == [0, 1]
+    assert sum(s.count for s in trace.skipped.values()) == 3
+
+
+def test_dirty_mooncake(shared):
+    path = shared / "traces/dirty/mooncake_like_bad.jsonl"
+    with pytest.raises(InputError, match="line 2: the row has another number of hash_ids"):
+        read_trace(path)
+    trace = read_trace(path, on_bad_row="skip")
+    assert trace.arrival_s.tolist() == [0, 4, 4, 5]
+    assert trace.prompt_tokens.tolist() == [1024, 512, 512, 512]
+    assert trace.rows_read == 10
+    assert any("is not valid JSON (the file ends" not in r for r in trace.skipped)
