@@ -56,14 +56,13 @@ class Model:
 
     def check_tp(self, tp: int) -> None:
         """Refuse a tensor-parallel size that the heads cannot be split by."""
-        divides_kv = self.num_kv_heads % tp == 0 or tp % self.num_kv_heads == 0
-        if tp < 1 or self.num_heads % tp or not divides_kv:
-            sizes = [
-                n
-                for n in range(1, 65)
-                if self.num_heads % n == 0
-                and (self.num_kv_heads % n == 0 or n % self.num_kv_heads == 0)
-            ]
+
+        def splits(ranks: int) -> bool:
+            by_kv = self.num_kv_heads % ranks == 0 or ranks % self.num_kv_heads == 0
+            return self.num_heads % ranks == 0 and by_kv
+
+        if tp < 1 or not splits(tp):
+            sizes = [ranks for ranks in range(1, 65) if splits(ranks)]
             raise InputError(
                 f"tensor_parallel {tp}: {self.name} has {self.num_heads} query heads and "
                 f"{self.num_kv_heads} KV heads, which split over "

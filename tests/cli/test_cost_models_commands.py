@@ -1,0 +1,76 @@
+"""`servecast cost` and `servecast calibrate` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cost_models import StepCost
+from cost_models.errors import InputError
+from simulator.cli.calibrate import calibrate
+from simulator.cli.cost import cost
+
+app = typer.Typer()
+app.command()(cost)
+app.command()(calibrate)
+
+
+def servecast(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_json_is_the_step_and_its_operations() -> None:
+    told = json.loads(
+        servecast(
+            *("cost", "llama-3.1-70b", "--gpu", "h100_sxm", "--tp", "4"),
+            *("--decode", "32x2048", "--decode", "1x9000", "--prefill", "512@1024", "--json"),
+        )
+    )
+    step = StepCost.load("llama-3.1-70b", "h100_sxm", 4).step([2048] * 32 + [9000], [(512, 1024)])
+    assert told["step_ms"] == step.total_s * 1e3
+    assert told["gpu_ms"] + told["host_ms"] == pytest.approx(told["step_ms"])
+    assert sum(op["ms"] for op in told["ops"]) == pytest.approx(told["gpu_ms"])
+    assert {"name", "ms", "share", "pct_of_peak", "source"} <= set(told["ops"][0])
+
+
+def test_the_table_says_what_sets_the_pace() -> None:
+    told = servecast("cost", "llama-3.1-8b", "--gpu", "h100_sxm", "--decode", "1x512")
+    assert "memory-bound" in told
+    assert "decode attention" in told
+    assert "aiconfigurator-core" in told
+    told = servecast("cost", "llama-3.1-8b", "--gpu", "h100_sxm", "--prefill", "8192")
+    assert "compute-bound" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["llama-3.1-8b", "--gpu", "h100", "--decode", "1x1"], "did you mean 'h100_sxm'"),
+        (["llama-3.1-8b", "--gpu", "l40s", "--decode", "8"], "sequences x context"),
+        (["llama-3.1-8b", "--gpu", "l40s", "--decode", "0x8"], "sequences x context"),
+        (["llama-3.1-8b", "--gpu", "l40s", "--prefill", "@8"], "chunk@past"),
+        (["llama-3.1-8b", "--gpu", "l40s", "--tp", "0"], "tensor_parallel 0"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(arguments: list[str], told: str) -> None:
+    with pytest.raises(InputError, match=told) as refusal:
+        servecast("cost", *arguments)
+    assert "\n" not in str(refusal.value)
+
+
+def test_calibrate_writes_coefficients_and_reports_their_error(tmp_path: Path) -> None:
+    pytest.importorskip("aiconfigurator_core")
+    out = tmp_path / "a100.json"
+    arguments = ("calibrate", "aiconfigurator-core", "--gpu", "a100_sxm", "--out", str(out))
+    told = servecast(*arguments)
+    assert "left out" in told
+    assert "eager, not in a graph: 69" in told
+    first = out.read_bytes()
+    servecast(*arguments)
+    assert out.read_bytes() == first
