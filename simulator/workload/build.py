@@ -73,6 +73,8 @@ def build_requests(
             "the workload has no requests: none arrives within its window or duration_s; "
             "lengthen it"
         )
+    if not np.isfinite(rows.arrival_s[-1]):
+        raise InputError("workload.trace.rate_scale is too small for any clock; use at least 1e-9")
     declared = _declared(spec, rows, max_model_len)
     seats = spec.max_concurrency
     if spec.arrivals is not None and spec.arrivals.process == "closed_loop":
@@ -116,8 +118,10 @@ def _recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
         names, class_id = _class_by_name(trace.extra["class_name"], names if spec.classes else ())
     else:
         class_id = _class_by_share(spec.classes, len(trace), streams)
+    with np.errstate(over="ignore"):  # told where the requests are put together
+        arrival_s = trace.arrival_s / trace_spec.rate_scale
     return _Rows(
-        trace.arrival_s / trace_spec.rate_scale,
+        arrival_s,
         trace.prompt_tokens,
         trace.output_tokens,
         class_id,

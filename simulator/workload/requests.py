@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,12 @@ class Requests:
     class_names : names of the SLO classes; ("default",) where none are declared.
     ids : names as the source gives them, or None: then row i is called ``r{i}``.
     max_concurrency : seats of a client-side semaphore, as benchmarks use it, or None.
+    segments : (g, 2) int64: tag and length of the pieces that prompts consist of, for prefix
+        caching.  Token j of a piece is (tag, j), so that equal leading pieces are a shared
+        prefix.  A tag >= 0 is whatever several prompts share; `own_tag` and `output_tag` are
+        what a request has for itself and what it generates, for prompts that repeat it.
+    segment_offsets : (n + 1,) int64: the pieces of row i are those from offsets[i] to
+        offsets[i + 1]; what they leave of its prompt is its own.
     notes : sentences on how the workload was read or made, for the report.
     """
 
@@ -58,6 +64,8 @@ class Requests:
     class_names: tuple[str, ...] = ("default",)
     ids: tuple[str, ...] | None = None
     max_concurrency: int | None = None
+    segments: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    segment_offsets: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -65,6 +73,8 @@ class Requests:
 
     def __post_init__(self) -> None:
         n = len(self.arrival_s)
+        if not len(self.segment_offsets):
+            object.__setattr__(self, "segment_offsets", np.zeros(n + 1, np.int64))
         for name in COLUMNS:
             if len(getattr(self, name)) != n:
                 raise ValueError(f"{name} has {len(getattr(self, name))} rows, arrival_s has {n}")

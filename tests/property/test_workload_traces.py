@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -17,7 +20,7 @@ from simulator.workload.traces.source import Source
 from simulator.workload.traces.table import read_columns, read_rows
 
 FEW = settings(
-    max_examples=300,
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -36,6 +39,26 @@ MOONCAKE = (
     b'{"timestamp": 27.5, "input_length": 10, "output_length": 70}\n'
     b'{"created_time": 9, "input_tokens": 1e2, "output_tokens": 1, "hash_ids": [7]}\n'
 )
+
+
+OWN = b"arrival_s,prompt_tokens,output_tokens\n" + b"".join(b"%d,7,5\n" % i for i in range(50))
+
+
+def parquet() -> bytes:
+    """A small Parquet file of the simulator's own columns."""
+    sink = pa.BufferOutputStream()
+    columns = {"arrival_s": [0.0, 1.5], "prompt_tokens": [7, 8], "output_tokens": [5, 1]}
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+GOOD = {
+    "azure": AZURE,
+    "mooncake": MOONCAKE,
+    "csv, gzip": gzip.compress(OWN, mtime=0),
+    "csv, zstd": pa.compress(OWN, "zstd", asbytes=True),
+    "csv, parquet": parquet(),
+}
 
 
 @st.composite
@@ -81,14 +104,14 @@ def check_read(path: Path, format: str = "auto") -> None:
         assert min(trace.prompt_tokens.min(), trace.output_tokens.min()) >= 1
 
 
-@pytest.mark.parametrize(("format", "good"), [("azure", AZURE), ("mooncake", MOONCAKE)])
+@pytest.mark.parametrize("name", GOOD)
 @FEW
 @given(st.data())
-def test_damaged_bytes_give_a_result_or_a_sentence(tmp_path, format, good, data):
+def test_damaged_bytes_give_a_result_or_a_sentence(tmp_path, name, data):
     path = tmp_path / "trace.csv"
-    path.write_bytes(data.draw(damage(good)))
+    path.write_bytes(data.draw(damage(GOOD[name])))
     check_read(path)
-    check_read(path, format)
+    check_read(path, name.partition(",")[0])
 
 
 @FEW

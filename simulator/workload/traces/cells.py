@@ -75,24 +75,25 @@ class Count:
 
 @dataclass(frozen=True)
 class Elapsed:
-    """A moment or a span as a finite number; `per_second` of them make a second."""
+    """A moment as a number; `per_second` of them make a second."""
 
     per_second: float = 1.0
 
     arrow_type = pa.float64()
     dtype = np.float64
-    rule = "is not a finite number"
+    rule = "is not a number from -1e20 to 1e20"  # ns since 1970 are 1.7e18
+    largest = 1e20
 
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
         number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
         if column.null_count or not number:
             return None
         values = _numpy(column.cast(pa.float64(), safe=False))
-        return values if np.isfinite(values).all() else None
+        return values if (np.abs(values) <= self.largest).all() else None
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> float:
         value = _number(cell, text=text, whole=False)
-        if value is None or not np.isfinite(value):
+        if value is None or not -self.largest <= value <= self.largest:
             raise BadCell(self.rule)
         return float(value)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simulator.errors import InputError
-from simulator.workload.traces.source import Source
+from simulator.workload.traces.source import UNREADABLE, Source, one_line
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def records(source: Source) -> Iterator[Record]:
     reader = {"csv": _csv, "jsonl": _json_lines, "json": _json_array, "parquet": _parquet}
     try:
         yield from reader[source.kind](source)
-    except (OSError, EOFError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise InputError(
-            f"{source.path}: cannot be read to its end ({error}); the file is damaged or cut "
-            "short, copy it again"
+            f"{source.path}: cannot be read to its end ({one_line(error)}); the file is damaged "
+            "or cut short, copy it again"
         ) from error
 
 
@@ -72,8 +72,10 @@ def _header(source: Source) -> list[str]:
         reader = csv.reader(_Lines(stream, ""))
         try:
             header = next((row for row in reader if row), [])
-        except (csv.Error, OSError) as error:
-            raise InputError(f"{source.path}, line 1: no header can be read ({error})") from error
+        except (csv.Error, *UNREADABLE) as error:
+            raise InputError(
+                f"{source.path}, line 1: no header can be read ({one_line(error)})"
+            ) from error
     names = [name.strip() for name in header]
     for i, name in enumerate(names):
         if name and name in names[:i]:
@@ -95,8 +97,8 @@ def _csv(source: Source) -> Iterator[Record]:
                 row = next(reader, None)
             except csv.Error as error:
                 raise InputError(
-                    f"{source.path}, line {line}: is not CSV ({error}); look for a quote that is "
-                    "never closed"
+                    f"{source.path}, line {line}: is not CSV ({one_line(error)}); "
+                    "look for a quote that is never closed"
                 ) from error
             if row is None:
                 return
@@ -137,7 +139,7 @@ def _json_array(source: Source) -> Iterator[Record]:
             rows = json.loads(stream.read())
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{source.path} starts like a JSON list but is not valid JSON ({error}); "
+                f"{source.path} starts like a JSON list but is not valid JSON ({one_line(error)}); "
                 "correct it, or write one request per line"
             ) from error
     for number, value in enumerate(rows, 1):
@@ -161,7 +163,8 @@ def _parquet(source: Source) -> Iterator[Record]:
 def _parquet_file(source: Source) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source.path)
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise InputError(
-            f"{source.path} starts like Parquet but cannot be read ({error}); copy it again"
+            f"{source.path} starts like Parquet but cannot be read ({one_line(error)}); "
+            "copy it again"
         ) from error

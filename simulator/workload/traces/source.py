@@ -17,6 +17,9 @@ HEAD_BYTES = 1 << 16
 
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
+# What Arrow and Python raise for damaged bytes.
+UNREADABLE = (OSError, EOFError, UnicodeError, pa.ArrowException)
+
 # What people pass by mistake, by its first bytes.
 FOREIGN = {
     b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save the sheet as CSV",
@@ -59,10 +62,10 @@ class Source:
         try:
             with open_bytes(path, compression) as stream:
                 head = stream.read(HEAD_BYTES)
-        except (OSError, EOFError) as error:
+        except UNREADABLE as error:
             raise InputError(
-                f"{path}: cannot be unpacked ({error}); the {compression or 'file'} data are "
-                "damaged or cut short, copy the file again"
+                f"{path}: cannot be unpacked ({one_line(error)}); the {compression or 'file'} data "
+                "are damaged or cut short, copy the file again"
             ) from error
         return cls(path, _kind(path, head), compression)
 
@@ -74,6 +77,11 @@ class Source:
 def open_bytes(path: Path, compression: str | None) -> pa.NativeFile:
     """Open `path` for reading, unpacking as it goes."""
     return pa.input_stream(str(path), compression=compression)
+
+
+def one_line(error: Exception) -> str:
+    """What a library says, to put into a sentence."""
+    return " ".join(str(error).split())
 
 
 def _require_file(path: Path) -> None:

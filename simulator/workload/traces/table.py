@@ -19,7 +19,7 @@ from simulator.errors import InputError
 from simulator.workload.traces.cells import BadCell, CellKind, Stamp
 from simulator.workload.traces.layout import Columns, Field, Layout
 from simulator.workload.traces.records import Record, column_names, records
-from simulator.workload.traces.source import Source
+from simulator.workload.traces.source import UNREADABLE, Source
 
 OnBadRow = Literal["error", "skip"]
 
@@ -82,7 +82,7 @@ def read_columns(source: Source, layout: Layout) -> Table | None:
             table = _arrow_csv(source, names, kinds)
         else:
             table = pq.read_table(source.path, columns=[name for _, name in found])
-    except (pa.ArrowException, OSError):
+    except UNREADABLE:
         return None
     if table is None:
         return None
