@@ -86,7 +86,7 @@ def calibrate_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[Gemm, dic
     values = used.set_index(["m", "n", "k"])["ratio"].reindex(index)
     grid = values.to_numpy(dtype=np.float64).reshape(len(m), len(n), len(k)).copy()
     errors = np.concatenate([_left_out(grid, axis, nodes) for axis, nodes in ((1, n), (2, k))])
-    report["grid, a width left out"] = fit.error_summary(errors, np.ones_like(errors))
+    report["left-out widths"] = fit.error_summary(errors, np.ones_like(errors))
     grid, report["grid_nodes_filled"] = _fill(grid)
     return Gemm(roofline=roofline, m=m, n=n, k=k, permille=_permille(grid)), report
 
@@ -130,7 +130,7 @@ def calibrate_decode(table: pd.DataFrame, gpu: Gpu, head_dim: int) -> tuple[Deco
             )
         )
     joined = np.concatenate(errors)
-    report["grid, a size left out"] = fit.error_summary(joined, np.ones_like(joined))
+    report["left-out sizes"] = fit.error_summary(joined, np.ones_like(joined))
     return Decode(
         head_dim=head_dim, roofline=roofline, seqs=seqs, context=context, heads=heads
     ), report

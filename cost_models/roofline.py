@@ -87,8 +87,8 @@ class RooflineForm:
         gemm, dim = report["gemm"], self.decode.head_dim
         decode = report[f"decode attention, head_dim {dim}"]
         errors = {
-            "GEMM": gemm.get("grid, a width left out", gemm["roofline"]),
-            "decode attention": decode.get("grid, a size left out", decode["roofline"]),
+            "GEMM": gemm.get("left-out widths", gemm["roofline"]),
+            "decode attention": decode.get("left-out sizes", decode["roofline"]),
             "prefill attention": report["prefill attention"]["fit"],
         }
         told = ", ".join(f"{name} {error['mape_pct']:.1f} %" for name, error in errors.items())
