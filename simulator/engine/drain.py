@@ -79,6 +79,8 @@ def _outcome(engine: Engine, end_s: float) -> Outcome:
     status[table["state"] == state.REJECTED] = recording.REJECTED
     columns = {name: np.ascontiguousarray(table[name]) for name in OUTCOME_COLUMNS}
     columns["reject_reason"] = columns["reject_reason"].astype(np.int8)
+    if not engine.limits["stream"][0]:  # nobody has seen anything of a batch that still runs
+        columns["first_token_s"][status != recording.FINISHED] = np.nan
     return Outcome(
         status=status,
         generated_tokens=table["known_tokens"] - table["prompt_tokens"],
