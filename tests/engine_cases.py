@@ -1,0 +1,155 @@
+"""Small fleets under the linear cost model, for tests that work out what must happen."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import simpy
+
+from cost_models import StepCost
+from cost_models.kernel import CostTables
+from simulator.cluster.clients import closed_loop, open_loop
+from simulator.cluster.routers import ROUTERS
+from simulator.engine.fleet import Fleet
+from simulator.engine.state import CONTIGUOUS, PAGED
+from simulator.recording import Recording
+from simulator.workload.requests import Requests
+
+POLICIES = ("static", "continuous", "orca", "chunked_prefill")
+STEP_S = (1.0, 0.25, 0.0)  # a step of m tokens lasts 1 + m/4 seconds: binary fractions
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: the fleet, its recording, and its event log where it was asked for."""
+
+    fleet: Fleet
+    recording: Recording
+    events: np.ndarray
+
+    def times(self, *names: str) -> list[tuple[float, ...]]:
+        """Per request, these columns of the outcome."""
+        columns = [getattr(self.recording.outcome, name).tolist() for name in names]
+        return list(zip(*columns, strict=True))
+
+    def rows(self, *names: str) -> list[tuple[float, ...]]:
+        """Per step, these columns."""
+        columns = [getattr(self.recording.steps, name).tolist() for name in names]
+        return list(zip(*columns, strict=True))
+
+    def gaps_s(self) -> list[float]:
+        """All inter-token gaps, sorted."""
+        gaps = self.recording.gaps
+        return sorted(np.repeat(gaps.gap_s, gaps.count).tolist())
+
+
+def table(*rows: Sequence[float], max_concurrency: int | None = None, **columns: Any) -> Requests:
+    """Requests from rows of (arrival_s, prompt_tokens, output_tokens).
+
+    `columns` replace max_tokens (else the output), priority (0), predicted_tokens (the
+    output) or ids.
+    """
+    arrival_s, prompt, output = zip(*rows, strict=True)
+    n = len(rows)
+    tokens = np.array(output, np.int64)
+    given = {
+        "max_tokens": tokens,
+        "predicted_tokens": tokens.astype(np.float64),
+        "priority": np.zeros(n, np.int64),
+    }
+    for name, value in columns.items():
+        given[name] = np.asarray(value, given[name].dtype) if name in given else value
+    return Requests(
+        arrival_s=np.array(arrival_s, np.float64),
+        prompt_tokens=np.array(prompt, np.int64),
+        output_tokens=tokens,
+        class_id=np.zeros(n, np.int64),
+        max_concurrency=max_concurrency,
+        **given,
+    )
+
+
+def fleet(
+    requests: Requests,
+    policy: Any = "chunked_prefill",
+    *,
+    replicas: int = 1,
+    order: str = "fcfs",
+    allocator: str = "paged",
+    step_s: tuple[float, float, float] = STEP_S,
+    cost: CostTables | None = None,
+    events: bool = False,
+    coast: bool = True,
+    **limits: float,
+) -> Fleet:
+    """A fleet in which nothing has happened: 4 seats, 16 tokens per step, ample KV."""
+    static = policy == "static"
+    values = {
+        "max_num_seqs": 4,
+        "max_num_batched_tokens": 16,
+        "max_model_len": 1 << 40,
+        "block_size": 4,
+        "usable_blocks": 1 << 40,
+        "chunked_prefill": 1,
+        "reserve_full_isl": 1,
+        "allocator": CONTIGUOUS if allocator == "contiguous" else PAGED,
+        "hold_finished": static,
+        **limits,
+    }
+    keys = {"sjf": requests.predicted_tokens, "priority": requests.priority.astype(np.float64)}
+    if isinstance(policy, str):
+        policy = import_module(f"simulator.schedulers.{policy}").compose
+    made = Fleet(
+        requests,
+        limits=values,
+        cost=StepCost.linear(*step_s).tables(64, 64) if cost is None else cost,
+        compose=policy,
+        replicas=replicas,
+        order_key=keys.get(order),
+        reserves_declared=static,
+        events=events,
+    )
+    if not coast:
+        made.engine.limits["coast"] = 0
+    return made
+
+
+def run(
+    requests: Requests,
+    policy: Any = "chunked_prefill",
+    *,
+    router: str = "round_robin",
+    horizon_s: float = np.inf,
+    **more: Any,
+) -> Run:
+    """Send all requests through a router to a fleet, and let it finish."""
+    made = fleet(requests, policy, **more)
+    rows = np.flatnonzero(~made.is_rejected())
+    env = simpy.Environment()
+    way = ROUTERS[router]()
+    if requests.max_concurrency is None:
+        env.process(open_loop(env, made, way, rows))
+    else:
+        env.process(closed_loop(env, made, way, rows, requests.max_concurrency, horizon_s))
+    env.run()
+    made.advance(horizon_s)
+    end_s = horizon_s if horizon_s < np.inf else float(made.engine.replicas["clock_s"].max())
+    events = made.log_book.events(made.engine)
+    return Run(made, made.recording(end_s), events)
+
+
+def digest(recording: Recording, *, without: Sequence[str] = ()) -> str:
+    """Hash of every bit of a recording's columns."""
+    sha = hashlib.sha256()
+    for part in (recording.outcome, recording.steps, recording.gaps):
+        for field in dataclasses.fields(part):
+            if field.name not in without:
+                sha.update(field.name.encode())
+                sha.update(np.ascontiguousarray(getattr(part, field.name)).tobytes())
+    return sha.hexdigest()
