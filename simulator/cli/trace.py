@@ -1,4 +1,4 @@
-"""`servecast trace`: what is in a recorded trace."""
+"""`servecast trace`: what is in a recorded trace, and the same in another format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-trace = typer.Typer(help="Look into recorded traces.", no_args_is_help=True)
+trace = typer.Typer(help="Look into recorded traces and convert them.", no_args_is_help=True)
 
 
 class OnBadRow(StrEnum):
@@ -19,11 +19,6 @@ class OnBadRow(StrEnum):
 
     skip = "skip"
     error = "error"
-
-
-@trace.callback()
-def _group() -> None:
-    pass
 
 
 @trace.command()
@@ -54,6 +49,32 @@ def inspect(
     for title in ("notes", "oddities"):
         for sentence in found[title]:
             console.print(f"{title}: {sentence}", markup=False, soft_wrap=True)
+
+
+@trace.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="The trace to read.")],
+    out: Annotated[Path, typer.Argument(help="The file to write; .gz packs it.")],
+    to: Annotated[str, typer.Option(help="Format to write; see `servecast list traces`.")],
+    format: Annotated[str, typer.Option(help="Format to read; auto: told by columns.")] = "auto",
+    on_bad_row: Annotated[
+        OnBadRow, typer.Option(help="error: stop at the first bad row; skip: count them.")
+    ] = OnBadRow.error,
+) -> None:
+    """Write a trace in another format, for a tool that replays it."""
+    from simulator.errors import InputError
+    from simulator.workload.traces import read_trace
+    from simulator.workload.traces.registry import format_named
+    from simulator.workload.traces.write import write_trace
+
+    layout = format_named(to)
+    if out.resolve() == file.resolve():
+        raise InputError(f"{out} is the trace itself; name another file to write")
+    recorded = read_trace(file, format, on_bad_row=on_bad_row.value)
+    write_trace(recorded, out, layout)
+    for note in recorded.notes:
+        typer.echo(note)
+    typer.echo(f"{out}: {len(recorded):,} requests written as {layout.name} ({layout.about})")
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:

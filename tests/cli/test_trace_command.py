@@ -45,3 +45,17 @@ def test_inspect_can_be_strict(file):
     result = CliRunner().invoke(trace, ["inspect", file, "--on-bad-row", "error"])
     assert isinstance(result.exception, InputError)
     assert "line 3" in str(result.exception)
+
+
+def test_convert_writes_says_and_refuses(file, tmp_path):
+    out = str(tmp_path / "out.jsonl")
+    command = ["convert", file, out, "--to", "mooncake", "--on-bad-row", "skip"]
+    result = CliRunner().invoke(trace, command)
+    assert result.exit_code == 0
+    assert "1 of 3 rows left out" in result.output
+    assert "2 requests written as mooncake" in result.output
+    assert json.loads(CliRunner().invoke(trace, ["inspect", out, "--json"]).output)["span_s"] == 5.0
+    same = CliRunner().invoke(trace, ["convert", file, file, "--to", "mooncake"])
+    assert "is the trace itself" in str(same.exception)
+    unknown = CliRunner().invoke(trace, ["convert", file, out, "--to", "moncake"])
+    assert "did you mean mooncake?" in str(unknown.exception)

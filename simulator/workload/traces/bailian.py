@@ -14,7 +14,7 @@ BAILIAN = Layout(
         Field("arrival", ("timestamp",), Elapsed()),
         Field("prompt_tokens", ("input_length",), Count()),
         Field("output_tokens", ("output_length",), Count()),
-        Field("blocks", ("hash_ids",), Items(), required=False),
+        Field("blocks", ("hash_ids",), Items(BLOCK_TOKENS), required=False),
     ),
     unused={
         "hash_ids": "prefixes that prompts share (hash_ids) are not simulated",

@@ -168,7 +168,9 @@ class Label:
 
 @dataclass(frozen=True)
 class Items:
-    """A list, of which only its length is read."""
+    """Names of the blocks of `block_tokens` of a prompt, of which only the number is read."""
+
+    block_tokens: int
 
     arrow_type = pa.list_(pa.int64())
     dtype = np.int64

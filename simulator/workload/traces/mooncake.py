@@ -26,7 +26,7 @@ MOONCAKE = Layout(
         Field("arrival", ("timestamp", "created_time"), Elapsed(per_second=1000)),
         _PROMPT,
         _OUTPUT,
-        Field("blocks", ("hash_ids",), Items(), required=False),
+        Field("blocks", ("hash_ids",), Items(BLOCK_TOKENS), required=False),
     ),
     unused={"hash_ids": "prefixes that prompts share (hash_ids) are not simulated", **_SESSIONS},
     checks=(

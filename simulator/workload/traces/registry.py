@@ -74,14 +74,17 @@ def find_format(source: Source, names: list[str], format: str) -> tuple[Layout, 
     )
 
 
-def _named(source: Source, names: list[str], format: str) -> Layout:
-    layout = FORMATS.get(format)
-    if layout is None:
-        close = difflib.get_close_matches(format, FORMATS, 1)
+def format_named(name: str) -> Layout:
+    """The format of this name."""
+    if name not in FORMATS:
+        close = difflib.get_close_matches(name, FORMATS, 1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise InputError(
-            f"trace format {format!r} is not known; {hint}allowed: auto, {', '.join(FORMATS)}"
-        )
+        raise InputError(f"trace format {name!r} is not known; {hint}known: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _named(source: Source, names: list[str], format: str) -> Layout:
+    layout = format_named(format)
     if source.kind not in layout.kinds:
         raise InputError(
             f"{source.path} is {source.kind}, but format {format} is written as "
