@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -52,14 +53,17 @@ def _load_module(where: str, base_dir: Path, name: str) -> ModuleType:
                 "an importable module or path/to/file.py:attr"
             ) from error
     path = (base_dir / where).resolve()
-    # Numba caches by module name, so two files must not share one.
-    module_name = f"_servecast_policy_{path.stem}_{abs(hash(str(path))):x}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not path.is_file():
         raise InputError(
             f"scheduler.policy is {name}, but there is no file {path}; give the path of a Python "
             "file, relative to the scenario's folder"
         )
+    # Numba's cache beside the file finds the module by name in later processes, so equal
+    # content must have the same name wherever it lies, and other content another one.
+    content = hashlib.sha256(path.read_bytes()).hexdigest()
+    module_name = f"_servecast_policy_{path.stem}_{content[:16]}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None  # it ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
