@@ -98,8 +98,7 @@ def step_figures(recording: Recording, who: Population, *, reserved: bool) -> St
         return int(column[rows].sum(dtype=np.int64))
 
     running = integral(steps.running)
-    decoding = integral(steps.decode_seqs)
-    served = decoding + integral(steps.prefill_seqs) + integral(steps.bubble_seqs)
+    stalled = steps.running - steps.decode_seqs - steps.prefill_seqs - steps.bubble_seqs
     bubbles, padding = total(steps.bubble_seqs), total(steps.padding_tokens)
     useful_tokens = total(steps.scheduled_tokens)
     slots = total(steps.decode_seqs) + total(steps.prefill_seqs) + bubbles
@@ -111,12 +110,12 @@ def step_figures(recording: Recording, who: Population, *, reserved: bool) -> St
     return StepFigures(
         num_steps=num_steps,
         mean_batch_size=_ratio(running, step_s),
-        mean_decode_seqs=_ratio(decoding, step_s),
+        mean_decode_seqs=_ratio(integral(steps.decode_seqs), step_s),
         mean_tokens_per_step=_ratio(useful_tokens, num_steps),
         utilisation=_ratio(step_s, replica_s),
         gpu_share=_ratio(float(steps.gpu_s[rows].sum()), replica_s),
         host_share=_ratio(float(steps.host_s[rows].sum()), replica_s),
-        decode_stall_share=max(_ratio(running - served, running), 0.0) if running else 0.0,
+        decode_stall_share=_ratio(integral(np.maximum(stalled, 0)), running) if running else 0.0,
         tail_bubble_share=_ratio(bubbles, slots),
         padding_share=_ratio(padding, useful_tokens + bubbles + padding),
         kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),

@@ -30,6 +30,17 @@ def number(value: Any) -> str:
     return str(value)
 
 
+def readable_s(seconds: float) -> str:
+    """A time with three digits in the unit that fits: 12 ms, 1.5 s, 40 min."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 600:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:,.0f} min"
+
+
 def wrapped(text: str, bullet: str = "") -> list[str]:
     """A sentence on as many lines as it takes, continued under its beginning."""
     return textwrap.wrap(

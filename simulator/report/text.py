@@ -172,6 +172,14 @@ def _basis(summary: dict[str, Any], resolved: Resolved) -> list[str]:
         out += wrapped(text, bullet="Step cost: " if len(out) == 1 else " " * 11)
     for note in resolved.notes:
         out += wrapped(note, bullet="- ")
-    out += wrapped("ITL is per token; vllm bench serve takes it per received chunk.", bullet="- ")
+    scheduler = resolved.scenario.scheduler
+    if scheduler.policy == "static" and not scheduler.static.stream:
+        itl = (
+            "scheduler.static.stream: false, so the results of a batch come back together: TTFT "
+            "is E2EL, TPOT is 0 and there are no gaps between tokens."
+        )
+    else:
+        itl = "ITL is per token; vllm bench serve takes it per received chunk."
+    out += wrapped(itl, bullet="- ")
     out += wrapped(f"Scenario {summary['scenario_hash'][:12]}, seed {summary['seed']}.", "- ")
     return out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.metrics.latency import ttft_s
 from simulator.recording import FINISHED
+from simulator.report.block import readable_s
 from simulator.report.plots import style
 from simulator.report.plots.distributions import curve_names, draw_cdf, draw_itl
 from simulator.report.plots.series import Window, telling_window
@@ -71,13 +72,13 @@ def plot_comparison(results: Mapping[str, Result], window: Window | None = None)
         ],
     )
     style.title(below, "Time to first token")
-    curve_names(right, "outside upper left", above)
+    curve_names(right, "outside upper left", below)
     return figure
 
 
 def _figures(summary: dict[str, Any]) -> str:
     parts = [
-        f"{name} p99 {style.readable_s(summary[key] / 1e3)}"
+        f"{name} p99 {readable_s(summary[key] / 1e3)}"
         for name, key in (("TTFT", "p99_ttft_ms"), ("ITL", "p99_itl_ms"))
         if summary[key] == summary[key]  # not NaN: something was measured
     ]

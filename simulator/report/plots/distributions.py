@@ -9,6 +9,7 @@ import numpy as np
 
 from simulator.metrics.latency import Floats, e2el_s, ttft_s
 from simulator.recording import FINISHED, Recording
+from simulator.report.block import readable_s
 from simulator.report.plots import style
 from simulator.report.plots.series import ccdf, thin
 
@@ -92,8 +93,13 @@ def _time_axis(axes: Axes) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.xaxis.set_major_locator(LogLocator(base=10, numticks=8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.readable_s(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _tick(seconds: float) -> str:
+    """A power of ten on a time axis."""
+    return readable_s(seconds) if seconds < 1 else f"{seconds:,.0f} s"
 
 
 def curve_names(holder: Axes | SubFigure, where: Place, curves: Axes) -> None:

@@ -79,14 +79,3 @@ def title(axes: Axes, text: str, note: str = "") -> None:
     axes.set_title(text, loc="left", fontsize=FONT_SIZE + 1.5, fontweight="bold", color=INK)
     if note:
         axes.set_title(note, loc="right", fontsize=FONT_SIZE - 0.5, color=INK)
-
-
-def readable_s(seconds: float) -> str:
-    """A time for a tick or a label: 12 ms, 1.5 s, 4 min."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.3g} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min"

@@ -1,0 +1,102 @@
+"""`servecast compare`: the same arrivals through several variants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from simulator.planning.compare import Comparison
+
+
+def compare(
+    scenario: Annotated[str, typer.Argument(help="A scenario file, or a built-in name.")],
+    variants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant", metavar="'NAME: KEY=VALUE, …'", help="A variant; give at least two."
+        ),
+    ] = None,
+    schedulers: Annotated[
+        str | None,
+        typer.Option("--schedulers", metavar="P,P,…", help="One variant per scheduling policy."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key in all variants."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="For compare.png, and then compare.json too."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print compare.json instead.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed in place of the file's.")] = None,
+) -> None:
+    """Send the same requests through variants; one table, one plot, and why they differ."""
+    from simulator.cli.progress import ProgressBar
+    from simulator.metrics.slo import refuse_unmeasurable
+    from simulator.planning.compare import compare as compare_variants
+    from simulator.planning.variants import collect_variants
+    from simulator.report.output import prepare_folder
+    from simulator.scenario import Scenario
+
+    chosen = collect_variants(variants or [], schedulers)
+    common = Scenario.from_yaml(scenario, settings or [])
+    refuse_unmeasurable(common)
+    folder = out if out is not None else Path()
+    prepare_folder(folder)
+    bars: list[ProgressBar] = []
+
+    def bar(name: str) -> ProgressBar:
+        for earlier in bars:
+            earlier.close()
+        bars.append(ProgressBar(name))
+        return bars[-1]
+
+    try:
+        comparison = compare_variants(common, chosen, seed=seed, progress=bar)
+    finally:
+        for one in bars:
+            one.close()
+    _write(comparison, folder, with_json=out is not None)
+    _print(comparison, folder, as_json)
+    empty = [name for name, s in comparison.summaries.items() if s["completed"] == 0]
+    if empty:
+        typer.echo(f"error: no request completed in {', '.join(empty)}.", err=True)
+        raise typer.Exit(1)
+
+
+def _write(comparison: Comparison, folder: Path, *, with_json: bool) -> None:
+    from simulator.report.files import to_json, write_atomically, write_text
+
+    figure = comparison.plot()
+    write_atomically(
+        folder / "compare.png",
+        lambda path: figure.savefig(path, format="png", dpi=120, metadata={"Software": None}),
+    )
+    if with_json:
+        write_text(folder / "compare.json", to_json(comparison.to_mapping()))
+
+
+def _print(comparison: Comparison, folder: Path, as_json: bool) -> None:
+    from rich.console import Console
+
+    from simulator.report.comparison import comparison_notes, comparison_table
+    from simulator.report.files import to_json
+
+    if as_json:
+        typer.echo(to_json(comparison.to_mapping()), nl=False)
+    else:
+        first = next(iter(comparison.summaries.values()))
+        same = "the same " if comparison.same_requests else ""
+        typer.echo(f"{first['name']}: {same}{first['num_prompts']} requests through each variant")
+        console = Console()
+        table = comparison_table(comparison)
+        # As wide as it takes: a table cut at the width of a pipe would lose figures.
+        wide = console.options.update(max_width=10_000)
+        console.width = max(console.width, console.measure(table, options=wide).maximum)
+        console.print(table)
+        typer.echo(comparison_notes(comparison))
+    typer.echo(f"plot: {folder / 'compare.png'}", err=True)

@@ -1,0 +1,69 @@
+"""A progress bar for runs that last."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+PATIENCE_S = 1.0
+
+
+class ProgressBar:
+    """Counts requests on stderr, from the second second on and on a terminal only.
+
+    Call it with (requests ended, requests in all), as `simulate` does with its
+    `progress`; use it as a context manager, which takes the bar away at the end.
+    """
+
+    def __init__(self, title: str):
+        self.title = title
+        self._started = time.monotonic()
+        self._wanted = sys.stderr.isatty()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` requests have ended."""
+        if not self._wanted or time.monotonic() - self._started < PATIENCE_S:
+            return
+        if self._bar is None or self._task is None:
+            self._bar = _new_bar()
+            self._task = self._bar.add_task(self.title, total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done, total=total)
+
+
+def _new_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("requests"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

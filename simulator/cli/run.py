@@ -1,0 +1,107 @@
+"""`servecast run`: simulate a scenario and report."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from simulator.scenario import Scenario
+    from simulator.simulation import Result
+
+NOTHING_COMPLETED = 1
+SLO_MISSED = 3
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(help="A scenario file, or a built-in name.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key; may be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write summary, tables and report.html there."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps/--no-steps", help="Write steps.parquet, a row per step.")
+    ] = True,
+    check: Annotated[bool, typer.Option("--check", help="Exit 3 if an SLO is missed.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed in place of the file's.")] = None,
+    percentiles: Annotated[
+        str, typer.Option("--percentiles", metavar="P,P", help="To print: of 50, 90, 95, 99.")
+    ] = "99",
+) -> None:
+    """Simulate a scenario and print what `vllm bench serve` would, and why."""
+    from simulator.cli.progress import ProgressBar
+    from simulator.metrics.slo import refuse_unmeasurable
+    from simulator.report.benchmark import parse_percentiles
+    from simulator.report.files import to_json
+    from simulator.report.output import prepare_folder, write_outputs
+    from simulator.report.text import text_report
+    from simulator.scenario import Scenario
+    from simulator.simulation import simulate
+
+    wanted = parse_percentiles(percentiles)
+    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    described = Scenario.from_yaml(scenario, overrides)
+    refuse_unmeasurable(described)
+    if check:
+        _require_objectives(described)
+    if out is not None:
+        prepare_folder(out)
+
+    started = time.perf_counter()
+    with ProgressBar(described.name) as progress:
+        result = simulate(described, progress=progress)
+    wall_s = time.perf_counter() - started
+
+    if as_json:
+        typer.echo(to_json(result.summary), nl=False)
+    else:
+        typer.echo(text_report(result.summary, result.resolved, wanted))
+    if out is not None:
+        write_outputs(result, out, steps=steps, wall_s=wall_s)
+        typer.echo(f"written to {out}", err=True)
+    code = _exit_code(result, check)
+    if code:
+        raise typer.Exit(code)
+
+
+def _require_objectives(scenario: Scenario) -> None:
+    from simulator.errors import InputError
+
+    if not any(slo.targets for slo in (scenario.slo, *(c.slo for c in scenario.workload.classes))):
+        raise InputError(
+            "--check needs a limit to check: give one in slo, such as --set slo.p99_ttft_ms=500."
+        )
+
+
+def _exit_code(result: Result, check: bool) -> int:
+    from simulator.metrics import missed
+
+    summary = result.summary
+    if summary["completed"] == 0:
+        reasons = ", ".join(
+            f"{count} {reason.replace('_', ' ')}"
+            for reason, count in summary["rejected_by_reason"].items()
+        )
+        typer.echo(
+            f"error: no request completed: {summary['rejected']} of {summary['num_prompts']} were "
+            f"rejected{f' ({reasons})' if reasons else ''} and {summary['unfinished']} were not "
+            f"finished when the clock stopped at {summary['simulated_s']:.6g} s.",
+            err=True,
+        )
+        return NOTHING_COMPLETED
+    if check and missed(summary):
+        names = ", ".join(
+            (f"{v['class_name']}: " if v["class_name"] else "") + v["metric"]
+            for v in missed(summary)
+        )
+        typer.echo(f"missed: {names}", err=True)
+        return SLO_MISSED
+    return 0

@@ -1,0 +1,1 @@
+"""Answers from several runs of one scenario."""

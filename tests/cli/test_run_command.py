@@ -1,0 +1,163 @@
+"""`servecast run`, on a scenario whose figures are known by hand.
+
+One request a second, 100 prompt and 3 output tokens each, alone on the server: the prefill
+takes 10 ms + 100 · 0.1 ms = 20 ms and each decode 10.1 ms.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from simulator.cli.main import app
+from simulator.errors import InputError
+
+SCENARIO = {
+    "name": "by hand",
+    "workload": {
+        "arrivals": {"process": "constant", "rate": 1.0},
+        "lengths": {"distribution": "fixed", "prompt_tokens": 100, "output_tokens": 3},
+        "num_requests": 20,
+    },
+    "model": "llama-3.1-8b",
+    "kv_cache": {"num_gpu_blocks": 1000, "max_model_len": 1000},
+    "cost_model": {"kind": "linear", "t_mem_s": 0.010, "t_flop_s_per_token": 0.0001},
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(SCENARIO))
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["run", *map(str, arguments)])
+
+
+def test_prints_the_block(file):
+    result = run(file)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("============ Serving Benchmark Result ============\n")
+    assert "Successful requests:                     20\n" in result.stdout
+    assert "Mean TTFT (ms):                          20.00\n" in result.stdout
+    assert "P99 TPOT (ms):                           10.10\n" in result.stdout
+    assert "Median ITL (ms):                         10.10\n" in result.stdout
+    assert "Mean E2EL (ms):                          40.20\n" in result.stdout
+    assert "State:                                   STABLE\n" in result.stdout
+
+
+def test_json_is_all_that_stdout_has(file):
+    result = run(file, "--json")
+    summary = json.loads(result.stdout)
+    assert summary["completed"] == 20
+    assert summary["mean_ttft_ms"] == pytest.approx(20.0)
+    assert summary["num_steps"] == 60
+    assert summary["request_goodput"] is None
+    assert summary["utilisation"] == pytest.approx(20 * 0.0402 / (19 + 0.0402))
+
+
+def test_percentiles_are_chosen(file):
+    result = run(file, "--percentiles", "50,95")
+    assert "P95 TTFT (ms):" in result.stdout
+    assert "P99 TTFT" not in result.stdout
+
+
+def test_check_exits_3_when_an_slo_is_missed(file):
+    met = run(file, "--set", "slo.p99_ttft_ms=20.1", "--check")
+    assert met.exit_code == 0
+    assert "✓ p99_ttft_ms <= 20.1" in met.stdout
+    missed = run(file, "--set", "slo={p99_ttft_ms: 19, p99_tpot_ms: 11}", "--check")
+    assert missed.exit_code == 3
+    assert "missed: p99_ttft_ms\n" in missed.stderr
+    assert run(file, "--set", "slo.p99_ttft_ms=19").exit_code == 0
+
+
+def test_check_without_a_limit_is_refused(file):
+    result = run(file, "--check")
+    assert isinstance(result.exception, InputError)
+    assert "--check needs a limit" in str(result.exception)
+
+
+def test_nothing_completed_is_said_and_no_success(file):
+    result = run(file, "--set", "kv_cache.max_model_len=50")
+    assert result.exit_code == 1
+    assert "no request completed: 20 of 20 were rejected (20 prompt too long)" in result.stderr
+
+
+def test_out_has_every_file(file, tmp_path):
+    folder = tmp_path / "out"
+    assert run(file, "--out", folder).exit_code == 0
+    assert {path.name for path in folder.iterdir()} == {
+        "scenario.yaml", "summary.json", "requests.parquet", "steps.parquet", "report.html",
+        "COLUMNS.md", "run_info.json",
+    }  # fmt: skip
+    assert pq.read_metadata(folder / "requests.parquet").num_rows == 20
+    assert pq.read_metadata(folder / "steps.parquet").num_rows == 60
+    assert json.loads((folder / "run_info.json").read_text())["wall_s"] > 0
+    assert run(file, "--out", folder, "--no-steps").exit_code == 0
+    assert not (folder / "steps.parquet").exists()
+
+
+def test_same_scenario_gives_the_same_bytes(file, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    run(file, "--out", first)
+    run(file, "--out", second)
+    for path in first.iterdir():
+        if path.name != "run_info.json":
+            assert path.read_bytes() == (second / path.name).read_bytes(), path.name
+
+
+def test_written_scenario_gives_the_same_results(file, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    run(file, "--out", first)
+    assert run(first / "scenario.yaml", "--out", second).exit_code == 0
+    for name in ("scenario.yaml", "summary.json", "requests.parquet", "steps.parquet"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_written_scenario_finds_its_trace(tmp_path):
+    (tmp_path / "here").mkdir()
+    trace = tmp_path / "here" / "trace.csv"
+    trace.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2023-11-16 18:00:00.0000000,100,3\n"
+        "2023-11-16 18:00:01.0000000,100,3\n"
+    )
+    scenario = tmp_path / "here" / "scenario.yaml"
+    scenario.write_text(yaml.safe_dump(SCENARIO | {"workload": {"trace": {"path": "trace.csv"}}}))
+    folder = tmp_path / "there" / "out"
+    assert run(scenario, "--out", folder).exit_code == 0
+    again = run(folder / "scenario.yaml", "--json")
+    assert json.loads(again.stdout) == json.loads((folder / "summary.json").read_text())
+
+
+def test_seed_takes_the_place_of_the_files(file):
+    poisson = ("--set", "workload.arrivals={process: poisson, rate: 1.0}", "--json")
+    base, other = run(file, *poisson), run(file, *poisson, "--seed", 7)
+    assert json.loads(other.stdout)["seed"] == 7
+    assert json.loads(base.stdout)["duration"] != json.loads(other.stdout)["duration"]
+
+
+def test_out_that_is_a_file_is_refused_before_the_run(file, tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = run(file, "--out", tmp_path / "taken")
+    assert isinstance(result.exception, InputError)
+    assert "taken: cannot be made" in str(result.exception)
+    assert result.stdout == ""
+
+
+def test_page_escapes_names(file, tmp_path):
+    name = "<script>alert(1)</script> & co"
+    assert run(file, "--set", f"name={name}", "--out", tmp_path / "o").exit_code == 0
+    page = (tmp_path / "o" / "report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
+    assert "http://" not in page.replace("http://www.w3.org", "").replace(
+        "http://purl.org", ""
+    ).replace("http://creativecommons.org", "")
