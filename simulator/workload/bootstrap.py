@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from simulator.errors import InputError
-from simulator.workload.traces.trace import Trace
+
+if TYPE_CHECKING:
+    from simulator.workload.traces.trace import Trace
 
 BLOCKS = 30
 

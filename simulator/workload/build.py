@@ -15,7 +15,6 @@ from simulator.workload.bootstrap import resample
 from simulator.workload.lengths import draw_lengths
 from simulator.workload.requests import Floats, Ints, Requests
 from simulator.workload.streams import Purpose, Streams
-from simulator.workload.traces.read import read_trace
 
 if TYPE_CHECKING:
     from simulator.scenario.classes import ClassSpec
@@ -95,6 +94,9 @@ def build_requests(
 
 
 def _recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
+    # Loads Arrow, which statistical workloads need not wait for.
+    from simulator.workload.traces.read import read_trace
+
     trace_spec = spec.trace
     assert trace_spec is not None
     trace = read_trace(

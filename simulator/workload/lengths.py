@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.workload.quantiles import QuantileTable
-from simulator.workload.requests import Floats, Ints
+from simulator.workload.requests import LARGEST_COUNT, Floats, Ints
 from simulator.workload.streams import normal_cdf
-from simulator.workload.traces.cells import LARGEST_COUNT
-from simulator.workload.traces.read import read_lengths
 
 if TYPE_CHECKING:
     from simulator.scenario.lengths import LengthsSpec
@@ -56,6 +54,9 @@ def draw_lengths(
             _uniform(spec.min_output_tokens, spec.max_output_tokens, output_luck),
         )
     if spec.distribution == "empirical":
+        # Loads Arrow, which other distributions need not wait for.
+        from simulator.workload.traces.read import read_lengths
+
         recorded = read_lengths(base_dir / spec.file)
         rows = _index(len(recorded.prompt_tokens), prompt_luck)
         return Lengths(recorded.prompt_tokens[rows], recorded.output_tokens[rows], recorded.notes)

@@ -12,6 +12,10 @@ from simulator.errors import InputError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+# More than any model reads or writes: beyond, a source is in other units or damaged,
+# and sums over many requests would leave int64.
+LARGEST_COUNT = 10**9
+
 COLUMNS = (
     "arrival_s",
     "prompt_tokens",

@@ -15,14 +15,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Cell = object  # str from CSV; whatever JSON or Parquet hold otherwise; None: absent
+from simulator.workload.requests import LARGEST_COUNT
 
-# More than any model reads or writes: beyond, a file is in other units or damaged,
-# and sums over many requests would leave int64.
-LARGEST_COUNT = 10**9
+Cell = object  # str from CSV; whatever JSON or Parquet hold otherwise; None: absent
 
 _WHOLE = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
@@ -152,9 +149,8 @@ class Label:
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
         if column.null_count or not pa.types.is_string(column.type):
             return None
-        if pc.min(pc.utf8_length(column)).as_py() == 0:
-            return None
-        return np.array(column.to_pylist(), object)
+        values = column.to_pylist()
+        return None if "" in values else np.array(values, object)
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> str:
         if cell is None or isinstance(cell, float | list | dict) or cell == "":
@@ -179,7 +175,8 @@ class Items:
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
         if column.null_count or not pa.types.is_list(column.type):
             return None
-        return _numpy(pc.list_value_length(column).cast(pa.int64()))
+        counts = [chunk.value_lengths().cast(pa.int64()) for chunk in column.chunks]
+        return _numpy(pa.chunked_array(counts, pa.int64()))
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
         if not isinstance(cell, list):

@@ -4,7 +4,8 @@ arrival_s, prompt_tokens, output_tokens and, as far as they are known, max_token
 priority and id.
 """
 
-from simulator.workload.traces.cells import LARGEST_COUNT, Count, Elapsed, Label
+from simulator.workload.requests import LARGEST_COUNT
+from simulator.workload.traces.cells import Count, Elapsed, Label
 from simulator.workload.traces.layout import Field, Layout
 
 LENGTHS = (

@@ -7,13 +7,15 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from simulator.errors import InputError
 from simulator.workload.traces.source import UNREADABLE, Source, one_line
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def column_names(source: Source) -> list[str]:
     if source.kind == "csv":
         return _header(source)
     if source.kind == "parquet":
-        return [str(name) for name in _parquet_file(source).schema_arrow.names]
+        return [str(name) for name in parquet_file(source).schema_arrow.names]
     for record in records(source):
         if record.fault is None:
             return list(record.cells)
@@ -154,13 +156,16 @@ def _as_record(place: str, value: object) -> Record:
 
 def _parquet(source: Source) -> Iterator[Record]:
     number = 0
-    for batch in _parquet_file(source).iter_batches():
+    for batch in parquet_file(source).iter_batches():
         for row in batch.to_pylist():
             number += 1
             yield Record(f"row {number}", row)
 
 
-def _parquet_file(source: Source) -> pq.ParquetFile:
+def parquet_file(source: Source) -> pq.ParquetFile:
+    """The file, its metadata read."""
+    import pyarrow.parquet as pq  # most traces are not Parquet
+
     try:
         return pq.ParquetFile(source.path)
     except UNREADABLE as error:

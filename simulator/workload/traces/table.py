@@ -13,12 +13,11 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from simulator.errors import InputError
 from simulator.workload.traces.cells import BadCell, CellKind, Stamp
 from simulator.workload.traces.layout import Columns, Field, Layout
-from simulator.workload.traces.records import Record, column_names, records
+from simulator.workload.traces.records import Record, column_names, parquet_file, records
 from simulator.workload.traces.source import UNREADABLE, Source
 
 OnBadRow = Literal["error", "skip"]
@@ -81,8 +80,8 @@ def read_columns(source: Source, layout: Layout) -> Table | None:
             kinds = {name: f.kind for f, name in found}
             table = _arrow_csv(source, names, kinds)
         else:
-            table = pq.read_table(source.path, columns=[name for _, name in found])
-    except UNREADABLE:
+            table = parquet_file(source).read(columns=[name for _, name in found])
+    except (InputError, *UNREADABLE):
         return None
     if table is None:
         return None

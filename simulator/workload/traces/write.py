@@ -60,8 +60,8 @@ def _cells(trace: Trace, field: Field) -> Sequence[Any] | None:
     if field.role == "arrival":
         return _moments(trace.arrival_s, field.kind)
     if field.role in ("prompt_tokens", "output_tokens"):
-        tokens: Ints = getattr(trace, field.role)
-        return tokens.tolist()
+        tokens: list[int] = getattr(trace, field.role).tolist()
+        return tokens
     if isinstance(field.kind, Items):
         return list(_own_blocks(trace.prompt_tokens, field.kind.block_tokens))
     if field.role in trace.extra:

