@@ -7,15 +7,17 @@ what they need to work is imported when they run.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from simulator.cli.calibrate import calibrate
 from simulator.cli.catalogue import list_entries, show
+from simulator.cli.compare import compare
 from simulator.cli.conformance import conformance
+from simulator.cli.cost import cost
 from simulator.cli.init import init
+from simulator.cli.run import run
 from simulator.cli.trace import trace
 from simulator.errors import InputError
 
@@ -28,9 +30,10 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich's help takes longer than everything else
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name in ("run", "compare", "cost", "calibrate"):
-    if find_spec(f"simulator.cli.{_name}"):
-        app.command(_name)(getattr(import_module(f"simulator.cli.{_name}"), _name))
+app.command("run")(run)
+app.command("compare")(compare)
+app.command("cost")(cost)
+app.command("calibrate")(calibrate)
 app.command("conformance")(conformance)
 app.add_typer(trace, name="trace")
 app.command("init")(init)
