@@ -20,11 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Record:
-    """One row: where it is, its cells by column name, and what is wrong with it as a whole."""
+    """One row of a file.
+
+    Attributes
+    ----------
+    place : where it is, for a sentence.
+    cells : by column name; none where there is a fault.
+    fault : what is wrong with the row as a whole, or None.
+    spans_lines : whether a quoted cell goes over the end of a line.
+    """
 
     place: str
     cells: Mapping[str, Any]
     fault: str | None = None
+    spans_lines: bool = False
 
 
 class _Lines:
@@ -109,15 +118,16 @@ def _csv(source: Source) -> Iterator[Record]:
             if not past_header:
                 past_header = True
                 continue
+            spans = reader.line_num > line
             place = f"line {line}"
-            if reader.line_num > line:
+            if spans:
                 place = f"lines {line} to {reader.line_num}, which one quoted cell spans"
             if len(row) == len(names):
-                yield Record(place, dict(zip(names, row, strict=True)))
+                yield Record(place, dict(zip(names, row, strict=True)), spans_lines=spans)
                 continue
             fault = f"has {'fewer' if len(row) < len(names) else 'more'} cells than the header"
             cut = "" if lines.ended else " (the file ends inside this line)"
-            yield Record(place, {}, fault + cut)
+            yield Record(place, {}, fault + cut, spans)
 
 
 def _json_lines(source: Source) -> Iterator[Record]:

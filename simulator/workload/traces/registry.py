@@ -7,6 +7,7 @@ import difflib
 from simulator.errors import InputError
 from simulator.workload.traces.azure import AZURE
 from simulator.workload.traces.bailian import BAILIAN
+from simulator.workload.traces.blis import BLIS
 from simulator.workload.traces.burstgpt import BURSTGPT
 from simulator.workload.traces.layout import Layout
 from simulator.workload.traces.llmservingsim import LLMSERVINGSIM
@@ -27,6 +28,7 @@ FORMATS: dict[str, Layout] = {
         TIMED_TRACE,
         BAILIAN,
         LLMSERVINGSIM,
+        BLIS,
         OWN,
     )
 }

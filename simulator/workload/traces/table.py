@@ -126,91 +126,89 @@ def _stamp_type(first: Record, name: str) -> pa.DataType:
 
 def read_rows(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
     """The precise way: every cell is parsed, every bad row is told."""
-    text = source.kind == "csv"
     values: dict[str, list[Any]] = {f.role: [] for f in layout.fields}
-    seen = {f.role: f.required for f in layout.fields}
     keys: list[str] | None = None
     found: list[tuple[Field, str | None]] = []
+    present: set[str] = set()
     result = Table({}, 0)
     for record in records(source):
         result.rows_read += 1
-        row: dict[str, Any] = {}
-        column, cell, rule = None, None, record.fault
-        if rule is None:
-            if keys != list(record.cells):
-                keys = list(record.cells)
-                found = [(f, f.find(keys)) for f in layout.fields]
-            for f, column in found:
-                cell = record.cells.get(column) if column is not None else None
-                if not f.required and (cell is None or cell == ""):
-                    row[f.role] = f.default
-                    continue
-                try:
-                    row[f.role] = f.kind.parse(cell, result.quirks, text=text)
-                except BadCell as bad:
-                    column = column or f.names[0]
-                    rule = "is missing" if cell is None or cell == "" else str(bad)
-                    break
-                seen[f.role] = True
-            for key in keys:
-                if key in layout.unused:
-                    result.quirks[key] += 1
-        if rule is None:
-            column, cell, rule = None, None, _broken(layout, row)
-        if rule is None:
+        if record.fault is None and keys != list(record.cells):
+            keys = list(record.cells)
+            found = [(f, f.find(keys)) for f in layout.fields]
+            present.update(f.role for f, column in found if column is not None)
+        try:
+            row = _parsed(record, found, layout, result.quirks, text=source.kind == "csv")
+        except _BadRow as bad:
+            # Nobody knows how many requests a quote that was never closed has swallowed.
+            if on_bad_row == "error" or record.spans_lines:
+                raise InputError(bad.sentence(source, record)) from None
+            skipped = result.skipped.setdefault(bad.reason, Skipped(0, record.place, bad.shown))
+            skipped.count += 1
+        else:
             for role, value in row.items():
                 values[role].append(value)
-        elif on_bad_row == "error" or record.place.startswith("lines"):
-            # Nobody knows how many requests a quote that was never closed has swallowed.
-            raise InputError(_complaint(source, record.place, column, cell, rule))
-        else:
-            _count(result.skipped, record.place, column, cell, rule)
     # Optional columns without a default are only there for checks.
     result.columns = {
         f.role: np.array(values[f.role], dtype=f.kind.dtype)
         for f in layout.fields
-        if seen[f.role] and (f.required or f.default is not None)
+        if f.required or (f.role in present and f.default is not None)
     }
     return result
 
 
-def _broken(layout: Layout, row: dict[str, Any]) -> str | None:
-    """The first rule that the cells of a row break together."""
+def _parsed(
+    record: Record,
+    found: list[tuple[Field, str | None]],
+    layout: Layout,
+    quirks: Counter[str],
+    *,
+    text: bool,
+) -> dict[str, Any]:
+    """The cells of a row by role, or `_BadRow`."""
+    if record.fault is not None:
+        raise _BadRow(None, None, record.fault)
+    row: dict[str, Any] = {}
+    for f, column in found:
+        cell = record.cells.get(column) if column is not None else None
+        empty = cell is None or cell == ""
+        if empty and not f.required:
+            row[f.role] = f.default
+            continue
+        try:
+            row[f.role] = f.kind.parse(cell, quirks, text=text)
+        except BadCell as bad:
+            rule = "is missing" if empty else str(bad)
+            raise _BadRow(column or f.names[0], None if empty else cell, rule) from None
     for check in layout.checks:
         cells = [row[role] for role in check.roles]
         if None not in cells and not check.holds(*cells):
-            return check.rule
-    return None
+            raise _BadRow(None, None, check.rule)
+    quirks.update(key for key in layout.unused if key in record.cells)
+    return row
 
 
-def _show(cell: object) -> str:
-    shown = repr(cell)
-    return shown if len(shown) <= 40 else shown[:37] + "..."
+class _BadRow(Exception):
+    """A row that cannot be used: its column (None: the whole row), cell, and why."""
 
+    def __init__(self, column: str | None, cell: object, rule: str) -> None:
+        super().__init__(column, cell, rule)
+        self.subject = "the row" if column is None else column
+        self.reason = f"{self.subject} {rule}"
+        self.rule = rule
+        shown = "" if cell is None else repr(cell)
+        self.shown = shown if len(shown) <= 40 else shown[:37] + "..."
 
-def _complaint(source: Source, place: str, column: str | None, cell: object, rule: str) -> str:
-    if column is None:
-        what = f"the row {rule}"
-    elif cell is None or cell == "":
-        what = f"column {column} {rule}"
-    else:
-        what = f"column {column}: {_show(cell)} {rule}"
-    remedy = (
-        "look for a quote that is never closed"
-        if place.startswith("lines")
-        else "correct the row, or set on_bad_row: skip to leave such rows out"
-    )
-    return f"{source.path}, {place}: {what}; {remedy}"
-
-
-def _count(
-    skipped: dict[str, Skipped], place: str, column: str | None, cell: object, rule: str
-) -> None:
-    reason = f"{column} {rule}" if column is not None else f"the row {rule}"
-    if reason in skipped:
-        skipped[reason].count += 1
-    else:
-        skipped[reason] = Skipped(1, place, "" if cell is None or cell == "" else _show(cell))
+    def sentence(self, source: Source, record: Record) -> str:
+        subject = self.subject if self.subject == "the row" else f"column {self.subject}"
+        if self.shown:
+            subject = f"{subject}: {self.shown}"
+        remedy = (
+            "look for a quote that is never closed"
+            if record.spans_lines
+            else "correct the row, or set on_bad_row: skip to leave such rows out"
+        )
+        return f"{source.path}, {record.place}: {subject} {self.rule}; {remedy}"
 
 
 def summary(table: Table) -> str:

@@ -63,6 +63,11 @@ TWINS = {
         '{"input_toks": 10, "output_toks": 70, "arrival_time_ns": 1250000000}\n'
         '{"input_toks": 1024, "output_toks": 1, "arrival_time_ns": 2500000000}\n'
     ),
+    "blis": (
+        "request_id,tenant_id,slo_class,session_id,arrival_time_us,input_tokens,output_tokens,"
+        "status,vllm_priority\n0,t,gold,,1000000,600,5,ok,1\n1,t,gold,,1250000,10,70,ok,0\n"
+        "2,t,free,,2500000,1024,1,ok,-1\n"
+    ),
     "csv": ("arrival_s,prompt_tokens,output_tokens\n100.0,600,5\n100.25,10,70\n101.5,1024,1\n"),
 }
 TIMED = (
