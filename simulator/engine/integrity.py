@@ -1,0 +1,258 @@
+"""Is a run sound?  Its event log, counted again by other means, must agree with it.
+
+The engine keeps running sums; here the same facts are derived from the log alone: who holds
+which blocks, who runs and who waits, which tokens were computed and sampled and when.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine import log
+from simulator.engine.fleet import Fleet
+from simulator.engine.state import CONTIGUOUS
+from simulator.recording import FINISHED, REJECTED, Recording
+
+
+class _Replica:
+    """One replica, rebuilt event by event."""
+
+    def __init__(self) -> None:
+        self.running: list[int] = []
+        self.waiting = 0
+        self.preempted = 0
+        self.chunks: dict[int, int] = {}  # of the step being composed
+        self.flights: list[dict[str, Any]] = []  # launched, not committed
+        self.steps: list[dict[str, Any]] = []  # committed
+        self.clock_s = -np.inf
+
+
+class _Audit:
+    """Goes through the log once and collects what is wrong, in sentences."""
+
+    def __init__(self, fleet: Fleet, recording: Recording) -> None:
+        self.limits = fleet.engine.limits[0]
+        self.recording = recording
+        self.max_tokens = fleet.engine.requests["max_tokens"].tolist()
+        self.prompt = recording.requests.prompt_tokens.tolist()
+        n = len(self.prompt)
+        self.replicas = [_Replica() for _ in range(recording.replicas)]
+        self.known = list(self.prompt)
+        self.computed = [0] * n
+        self.held = [0] * n
+        self.scheduled = [0] * n
+        self.lost = [0] * n
+        self.hits = [0] * n
+        self.token_s: list[list[float]] = [[] for _ in range(n)]
+        self.happened: Counter[tuple[int, int]] = Counter()
+        self.wrong: list[str] = []
+
+    def expect(self, holds: object, sentence: str) -> None:
+        if not holds:
+            self.wrong.append(sentence)
+
+    def blocks_for(self, tokens: int) -> int:
+        return -(-tokens // int(self.limits["block_size"]))
+
+    def take(self, event: NDArray[Any]) -> None:
+        kind, request, value, time_s = (
+            int(event["kind"]), int(event["request"]), int(event["value"]), float(event["time_s"])
+        )  # fmt: skip
+        replica = self.replicas[event["replica"]]
+        self.expect(
+            time_s >= replica.clock_s or kind in (log.LAUNCH, log.SCHEDULE),
+            f"the clock goes back from {replica.clock_s} to {time_s}",
+        )
+        self.happened[kind, request] += 1
+        if kind == log.ARRIVE:
+            replica.waiting += 1
+            arrival_s = self.recording.outcome.arrival_s[request]
+            self.expect(arrival_s <= time_s, f"request {request} is queued before it arrives")
+        elif kind in (log.ADMIT, log.RESUME):
+            self._seat(replica, request, value)
+        elif kind == log.PREEMPT:
+            self._preempt(replica, request)
+        elif kind == log.SCHEDULE:
+            replica.chunks[request] = value
+        elif kind == log.LAUNCH:
+            self._launch(replica, value, time_s)
+        elif kind == log.FINISH:
+            self._sample(replica.flights[0], time_s)
+            if not self.limits["hold_finished"]:
+                self._leave(replica, request)
+        elif kind == log.COMMIT:
+            self._commit(replica, value, time_s)
+
+    def _seat(self, replica: _Replica, request: int, hit_tokens: int) -> None:
+        replica.waiting -= 1
+        replica.running.append(request)
+        self.computed[request] = hit_tokens
+        self.hits[request] += hit_tokens
+        if self.limits["allocator"] == CONTIGUOUS:
+            self.held[request] = self.blocks_for(self.prompt[request] + self.max_tokens[request])
+
+    def _preempt(self, replica: _Replica, request: int) -> None:
+        self.lost[request] += self.computed[request]
+        self.computed[request] = self.held[request] = 0
+        replica.running.remove(request)
+        replica.waiting += 1
+        replica.preempted += 1
+
+    def _leave(self, replica: _Replica, request: int) -> None:
+        self.held[request] = self.computed[request] = 0
+        if request in replica.running:
+            replica.running.remove(request)
+        else:
+            replica.waiting -= 1  # preempted while its last token was in flight
+
+    def _launch(self, replica: _Replica, free: int, time_s: float) -> None:
+        limits = self.limits
+        for request, tokens in replica.chunks.items():
+            self.expect(request in replica.running, f"request {request} computes without a seat")
+            self.expect(tokens > 0, f"request {request} is scheduled with {tokens} tokens")
+            self.computed[request] += tokens
+            self.scheduled[request] += tokens
+        if limits["hold_finished"]:
+            if not any(self.held[request] for request in replica.running):
+                longest = max(self.prompt[i] for i in replica.running)
+                longest += max(self.max_tokens[i] for i in replica.running)
+                for request in replica.running:
+                    self.held[request] = self.blocks_for(longest)
+        elif limits["allocator"] != CONTIGUOUS:
+            for request in replica.chunks:
+                self.held[request] = self.blocks_for(self.computed[request])
+        tokens = sum(replica.chunks.values())
+        seats = limits["batch_size"] if limits["hold_finished"] else limits["max_num_seqs"]
+        if not limits["hold_finished"]:
+            budget = int(limits["max_num_batched_tokens"])
+            self.expect(tokens <= budget, f"a step of {tokens} tokens exceeds {budget}")
+        self.expect(len(replica.running) <= seats, f"{len(replica.running)} run on {seats} seats")
+        sampling = [i for i in replica.chunks if self.computed[i] == self.known[i]]
+        for request in sampling:
+            self.known[request] += 1
+        self._check_blocks(replica, free, f"launch at {time_s}")
+        replica.flights.append(
+            {
+                "start_s": time_s,
+                "scheduled_tokens": tokens,
+                "running": len(replica.running),
+                "waiting": replica.waiting,
+                "kv_blocks": int(limits["usable_blocks"]) - free,
+                "kv_tokens": sum(self.computed[i] for i in replica.running),
+                "preempted": replica.preempted,
+                "sampled_tokens": len(sampling),
+                "unsampled": sampling,
+                "idle": [i for i in replica.running if i not in replica.chunks],
+            }
+        )
+        replica.chunks = {}
+        replica.preempted = 0
+
+    def _sample(self, flight: dict[str, Any], time_s: float) -> None:
+        for request in flight["unsampled"]:
+            self.token_s[request].append(time_s)
+        flight["unsampled"] = []
+
+    def _commit(self, replica: _Replica, free: int, time_s: float) -> None:
+        flight = replica.flights.pop(0)
+        self._sample(flight, time_s)
+        finished = [self.happened[log.FINISH, i] for i in replica.running]
+        if self.limits["hold_finished"] and all(finished):
+            for request in list(replica.running):
+                self._leave(replica, request)
+        replica.steps.append(flight | {"end_s": time_s})
+        replica.clock_s = time_s
+        self._check_blocks(replica, free, f"commit at {time_s}")
+
+    def _check_blocks(self, replica: _Replica, free: int, when: str) -> None:
+        held = sum(self.held[i] for i in replica.running)
+        used = int(self.limits["usable_blocks"]) - free
+        shared = sum(self.blocks_for(self.hits[i]) for i in replica.running)
+        self.expect(
+            held - shared <= used <= held,
+            f"{when}: {used} blocks are gone from the pool, {held} are held ({shared} shared)",
+        )
+
+    def close(self, every_member_scheduled: bool) -> list[str]:
+        """Compare what the log says with the recording."""
+        outcome = self.recording.outcome
+        for i in range(len(self.prompt)):
+            self._close_request(i)
+        steps = self.recording.steps
+        for r, replica in enumerate(self.replicas):
+            rows = np.flatnonzero(steps.replica == r)
+            self.expect(len(rows) == len(replica.steps), f"replica {r} logs another step count")
+            for row, step in zip(rows, replica.steps, strict=False):
+                for name in step.keys() - {"unsampled", "idle"}:
+                    recorded = getattr(steps, name)[row]
+                    self.expect(
+                        recorded == step[name],
+                        f"step {row}: {name} is {recorded} in the recording, {step[name]} here",
+                    )
+                if every_member_scheduled:
+                    self.expect(not step["idle"], f"step {row}: {step['idle']} got no token")
+            if (outcome.status[outcome.replica == r] == FINISHED).all():
+                free = int(self.limits["usable_blocks"]) - sum(
+                    self.held[i] for i in np.flatnonzero(outcome.replica == r)
+                )
+                self.expect(not replica.running, f"replica {r}: {replica.running} still run")
+                self.expect(
+                    free == self.limits["usable_blocks"], f"replica {r} holds blocks when idle"
+                )
+        self._close_gaps()
+        return self.wrong
+
+    def _close_request(self, i: int) -> None:
+        outcome = self.recording.outcome
+        ends = self.happened[log.FINISH, i] + self.happened[log.REJECT, i]
+        status = outcome.status[i]
+        before_arrival = outcome.replica[i] < 0
+        expected = int(status != 0 and not (status == REJECTED and before_arrival))
+        self.expect(ends == expected, f"request {i} ended {ends} times, its status is {status}")
+        if status != FINISHED:
+            return
+        times = self.token_s[i]
+        self.expect(len(times) == outcome.generated_tokens[i], f"request {i}: {len(times)} tokens")
+        first, last = (times[0], times[-1]) if times else (np.nan, np.nan)
+        if self.limits["stream"]:
+            self.expect(outcome.first_token_s[i] == first, f"request {i}: first token at {first}")
+            self.expect(outcome.finished_s[i] == last, f"request {i}: finished at {last}")
+        needed = self.prompt[i] + len(times) - 1
+        lost = int(outcome.recomputed_tokens[i])
+        self.expect(lost == self.lost[i], f"request {i} lost {self.lost[i]} tokens, not {lost}")
+        self.expect(
+            self.scheduled[i] == needed + lost - self.hits[i],
+            f"request {i}: {self.scheduled[i]} tokens computed, {needed} needed, {lost} lost, "
+            f"{self.hits[i]} found",
+        )
+
+    def _close_gaps(self) -> None:
+        gaps = self.recording.gaps
+        recorded = np.sort(np.repeat(gaps.gap_s, gaps.count))
+        ours = np.sort(np.concatenate([np.diff(times) for times in self.token_s if times] or [[]]))
+        if not self.limits["stream"]:
+            ours = ours[:0]
+        self.expect(
+            np.array_equal(recorded, ours), "the inter-token gaps are not those of the tokens"
+        )
+
+
+def violations(
+    fleet: Fleet, recording: Recording, events: NDArray[Any], *, every_member_scheduled: bool
+) -> list[str]:
+    """What is wrong with a run, in sentences; empty if it is sound.
+
+    Parameters
+    ----------
+    fleet, recording, events : a run with an event log, and the log.
+    every_member_scheduled : the policy gives each running request a token in every step, as
+        chunked_prefill does under synchronous scheduling.
+    """
+    audit = _Audit(fleet, recording)
+    for event in events:
+        audit.take(event)
+    return audit.close(every_member_scheduled)
