@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ Cell = object  # str from CSV; whatever JSON or Parquet hold otherwise; None: ab
 _WHOLE = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _STAMP = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[ T]([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?"
     r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?",
     re.ASCII,
@@ -123,19 +124,14 @@ class Stamp:
         match = _STAMP.fullmatch(written.strip()) if isinstance(written, str) else None
         if match is None:
             raise BadCell(self.rule)
-        year, month, day = map(int, match.group(1, 2, 3))
-        hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
-        fraction, zone = match.group(7, 8)
-        try:
-            days = date(year, month, day).toordinal() - _UNIX_EPOCH
-        except ValueError as error:
-            raise BadCell(self.rule) from error
-        offset = _offset_minutes(zone)
-        if hour > 23 or minute > 59 or second > 59 or offset is None or not 1970 <= year <= 2261:
+        day, hours, minutes, seconds, fraction, zone = match.groups()
+        days, offset = _days_since_1970(day), _offset_minutes(zone)
+        hour, minute, second = int(hours or 0), int(minutes or 0), int(seconds or 0)
+        if days is None or offset is None or hour > 23 or minute > 59 or second > 59:
             raise BadCell(self.rule)
         quirks["moments with a zone" if zone else "moments without a zone"] += 1
-        seconds = (days * 24 + hour) * 3600 + (minute - offset) * 60 + second
-        return seconds * 1_000_000_000 + int((fraction or "0").ljust(9, "0"))
+        whole_s = (days * 24 + hour) * 3600 + (minute - offset) * 60 + second
+        return whole_s * 1_000_000_000 + int((fraction or "0").ljust(9, "0"))
 
 
 @dataclass(frozen=True)
@@ -201,12 +197,25 @@ def _number(cell: Cell, *, text: bool, whole: bool) -> float | int | None:
         return cell
     if not text or not isinstance(cell, str) or len(cell) > 400:
         return None
+    if cell.isascii() and cell.isdigit():
+        return int(cell)
     cell = cell.strip(" \t")
     if whole and _WHOLE.fullmatch(cell):
         return int(cell, 16 if cell[:2] in ("0x", "0X") else 10)
     return float(cell) if _NUMBER.fullmatch(cell) else None
 
 
+@lru_cache(maxsize=1024)
+def _days_since_1970(day: str) -> int | None:
+    """Days from 1970-01-01 to a day written so; None outside 1970 to 2261."""
+    try:
+        parsed = date.fromisoformat(day)
+    except ValueError:
+        return None
+    return parsed.toordinal() - _UNIX_EPOCH if 1970 <= parsed.year <= 2261 else None
+
+
+@lru_cache(maxsize=1024)
 def _offset_minutes(zone: str | None) -> int | None:
     """Minutes east of UTC of ``Z``, ``+02``, ``-0730``, ``+02:00``; None out of range."""
     if zone in (None, "Z"):

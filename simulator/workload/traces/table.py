@@ -184,7 +184,9 @@ def _parsed(
         cells = [row[role] for role in check.roles]
         if None not in cells and not check.holds(*cells):
             raise _BadRow(None, None, check.rule)
-    quirks.update(key for key in layout.unused if key in record.cells)
+    for key in layout.unused:
+        if key in record.cells:
+            quirks[key] += 1
     return row
 
 
