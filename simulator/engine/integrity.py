@@ -233,9 +233,9 @@ class _Audit:
     def _close_gaps(self) -> None:
         gaps = self.recording.gaps
         recorded = np.sort(np.repeat(gaps.gap_s, gaps.count))
-        ours = np.sort(np.concatenate([np.diff(times) for times in self.token_s if times] or [[]]))
-        if not self.limits["stream"]:
-            ours = ours[:0]
+        ours = np.zeros(0)
+        if self.limits["stream"]:
+            ours = np.sort(np.concatenate([ours, *(np.diff(times) for times in self.token_s)]))
         self.expect(
             np.array_equal(recorded, ours), "the inter-token gaps are not those of the tokens"
         )
