@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_models.jit import njit
+from cost_models.jit import PLAIN, njit
 from cost_models.kernel import CostTables
 from simulator.engine.advance import LOG_FULL, Compose
 from simulator.engine.allocate import allocate, limits_record
-from simulator.engine.compiled import runner
+from simulator.engine.compiled import as_records, runner
 from simulator.engine.drain import LogBook
 from simulator.engine.state import CONTIGUOUS, DONE, NOBODY, NUM_ENDED, REJECTED, Engine
 from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording
@@ -70,6 +70,8 @@ class Fleet:
             cost=cost,
             events=events,
         )
+        if PLAIN:
+            self.engine = as_records(self.engine)
         self._run = runner(compose, self.engine)
         self.log_book = LogBook()
         self._seen_ends = 0
