@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cost_models import catalog
 from cost_models.catalog import EngineDefaults, Gpu, Model
-from cost_models.step_cost import StepCost
 from simulator.errors import InputError
 from simulator.scenario.batch_limits import fill_batch_limits
 from simulator.scenario.cost_model import LinearCost
@@ -16,6 +15,9 @@ from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
 from simulator.scenario.resolved import Resolved
 from simulator.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from cost_models.step_cost import StepCost
 
 # Share of the blocks that vLLM V0's block manager kept free of admissions.
 V0_WATERMARK = 0.01
@@ -142,6 +144,8 @@ def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> i
 
 
 def _step_cost(scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int) -> StepCost:
+    from cost_models.step_cost import StepCost  # loads Numba
+
     spec, cluster = scenario.cost_model, scenario.cluster
     if isinstance(spec, LinearCost):
         return StepCost.linear(spec.t_mem_s, spec.t_flop_s_per_token, spec.t_seq_s)

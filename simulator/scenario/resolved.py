@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from cost_models.memory import MemoryBudget
-from cost_models.step_cost import StepCost
 from simulator.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from cost_models.step_cost import StepCost
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
