@@ -1,0 +1,66 @@
+"""Hashes of random runs, one a line: ``python forms.py``.
+
+Run as a program under SERVECAST_PLAIN=1 it gives those of the plain Python form of the whole
+package, which must be those of the compiled one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from engine_cases import POLICIES, digest, run, table
+
+from cost_models import StepCost, kernel
+
+
+def context_cost():
+    """Prices that depend on every argument of the kernel, with no round number among them."""
+    tables = StepCost.linear(7.1e-3, 1.3e-4, 2.7e-5).tables(64, 8)
+    coef = tables.coef + np.linspace(1e-7, 3e-7, len(tables.coef))
+    coef[kernel.HOST_BASE] = 1.1e-3
+    growth = np.outer(np.arange(5), 2.0 ** np.arange(9))
+    return tables._replace(decode_attention_s=1.7e-5 * growth, coef=coef)
+
+
+def random_runs() -> Iterator[tuple[str, str]]:
+    """(description, hash) of a run under each policy, order, allocator, router and client."""
+    combinations = itertools.product(
+        POLICIES, ("fcfs", "sjf", "priority"), ("paged", "contiguous"),
+        (("round_robin", 1), ("round_robin", 2), ("least_outstanding", 3)), (None, 6),
+    )  # fmt: skip
+    for number, (policy, order, allocator, (router, replicas), seats) in enumerate(combinations):
+        if policy == "static" and allocator == "contiguous":
+            continue  # a static batch reserves its own room
+        rng = np.random.default_rng(number)
+        n = 25
+        # Rounded, so that some arrivals are equal.
+        arrival_s = np.cumsum(rng.exponential(0.01, n)).round(2)
+        rows = zip(arrival_s, rng.integers(1, 20, n), rng.integers(1, 12, n), strict=True)
+        requests = table(*rows, priority=rng.integers(0, 3, n), max_concurrency=seats)
+        options = {
+            "usable_blocks": int(rng.integers(8, 24)),
+            "max_num_seqs": 5,
+            "max_model_len": 32,
+            "max_num_batched_tokens": 32,
+            "chunked_prefill": int(rng.integers(0, 2)),
+            "reserve_full_isl": int(rng.integers(0, 2)),
+            "watermark_blocks": int(rng.integers(0, 2)),
+            "long_prefill_token_threshold": int(rng.choice([0, 5])),
+            "max_queue": int(rng.choice([4, 1 << 40])),
+        }
+        if policy == "static":
+            options |= {"batch_size": 3, "max_wait_s": 0.02, "stream": number % 2}
+        done = run(
+            requests, policy, order=order, allocator=allocator, router=router,
+            replicas=replicas, cost=context_cost(), **options,
+        )  # fmt: skip
+        name = f"{policy} {order} {allocator} {router} x{replicas} seats={seats}"
+        preempted = int(done.recording.outcome.preemptions.sum())
+        yield f"{name} preempted={preempted}", digest(done.recording)
+
+
+if __name__ == "__main__":
+    for name, run_hash in random_runs():
+        print(name, run_hash)

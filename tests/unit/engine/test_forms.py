@@ -1,0 +1,26 @@
+"""The compiled kernels and their plain Python form give the same bits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from forms import random_runs
+
+HERE = Path(__file__).parent
+
+
+def test_plain_python_gives_the_same_bits_as_compiled_code():
+    paths = [str(HERE), str(HERE.parents[1]), *sys.path]
+    environment = os.environ | {"SERVECAST_PLAIN": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    plain = subprocess.run(
+        [sys.executable, "-W", "ignore", HERE / "forms.py"],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert plain.returncode == 0, plain.stderr
+    lines = [f"{name} {run_hash}" for name, run_hash in random_runs()]
+    assert len(lines) == 126
+    assert sum("preempted=0" not in line for line in lines) > 20  # they are not all easy
+    assert plain.stdout.splitlines() == lines

@@ -1,0 +1,108 @@
+"""The waiting queue and the contiguous allocator against the simplest that could be right."""
+
+from __future__ import annotations
+
+import numpy as np
+from engine_cases import fleet, table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.engine.compiled import as_records
+from simulator.engine.queue import pop, push, push_front
+from simulator.engine.verbs import head
+from simulator.kv_cache import contiguous
+
+N = 24
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=N, max_size=N),
+    st.lists(st.booleans(), max_size=60),
+    st.randoms(use_true_random=False),
+)
+def test_keyed_queue_serves_by_key_then_arrival_then_name(attributes, takes, random):
+    priority, arrival = (list(column) for column in zip(*attributes, strict=True))
+    names = [str(k) for k in range(N)]
+    random.shuffle(names)
+    order = np.argsort(arrival, kind="stable")
+    requests = table(
+        *[(float(arrival[k]), 1, 1) for k in order],
+        priority=[priority[k] for k in order], ids=tuple(names),
+    )  # fmt: skip
+    engine = fleet(requests, order="priority").engine
+    keys = [(requests.priority[k], requests.arrival_s[k], names[k]) for k in range(N)]
+    inside: list[int] = []
+    outside = list(range(N))
+    random.shuffle(outside)
+    for take in takes:
+        if take and inside:
+            first = min(inside, key=keys.__getitem__)
+            assert head(engine, 0) == first
+            assert pop(engine, 0) == first
+            inside.remove(first)
+            outside.append(first)
+        elif outside:
+            row = outside.pop(0)
+            (push if random.random() < 0.5 else push_front)(engine, 0, row)
+            inside.append(row)
+        assert engine.replicas["waiting"][0] == len(inside)
+    assert [pop(engine, 0) for _ in range(len(inside))] == sorted(inside, key=keys.__getitem__)
+    assert head(engine, 0) == -1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(["back", "front", "pop"]), max_size=60))
+def test_fcfs_queue_is_a_deque(actions):
+    engine = fleet(table(*[(0.0, 1, 1)] * N)).engine
+    inside: list[int] = []
+    outside = list(range(N))
+    for action in actions:
+        if action == "pop" and inside:
+            assert pop(engine, 0) == inside[0]
+            outside.append(inside.pop(0))
+        elif action == "back" and outside:
+            inside.append(outside.pop(0))
+            push(engine, 0, inside[-1])
+        elif action == "front" and outside:
+            inside.insert(0, outside.pop(0))
+            push_front(engine, 0, inside[0])
+    assert [pop(engine, 0) for _ in range(len(inside))] == inside
+
+
+def first_fit(used, blocks):
+    """Start of the first gap of `blocks` free blocks in a map of used ones, or None."""
+    for start in range(len(used) - blocks + 1):
+        if not used[start : start + blocks].any():
+            return start
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), max_size=60))
+def test_contiguous_reservations_are_first_fit_and_never_overlap(actions):
+    # Each action releases one reservation (its number, if there is one) and makes another.
+    usable = 20
+    engine = as_records(
+        fleet(
+            table(*[(0.0, 1, 1)] * N), allocator="contiguous", usable_blocks=usable,
+            max_num_seqs=N, max_model_len=usable,
+        ).engine
+    )  # fmt: skip
+    used = np.zeros(usable, bool)
+    held: dict[int, slice] = {}
+    for blocks, number in actions:
+        if number < len(held):
+            row = list(held)[number]
+            contiguous.release(engine, 0, row)
+            used[held.pop(row)] = False
+        row = next(k for k in range(N) if k not in held)
+        place = contiguous.find_gap(engine, 0, blocks)
+        start = first_fit(used, blocks)
+        assert (place == contiguous.FULL) == (start is None)
+        if start is not None:
+            contiguous.reserve(engine, 0, row, blocks, place)
+            assert engine.requests[row].extent_start == start
+            held[row] = slice(start, start + blocks)
+            used[held[row]] = True
+        assert engine.replicas[0].extents == len(held)
