@@ -74,11 +74,18 @@ def test_garbage_is_refused_in_one_sentence(place: tuple[Any, ...], value: Any) 
     for key in place[:-1]:
         holder = holder.setdefault(key, {}) if isinstance(holder, dict) else holder[key]
     holder[place[-1]] = value
-    try:
-        scenario = Scenario.from_mapping(data)
-    except InputError as error:
-        assert "pydantic" not in str(error)
-        assert "[type=" not in str(error)
+    outcome = _build(data)
+    if isinstance(outcome, str):
+        assert "pydantic" not in outcome
+        assert "[type=" not in outcome
     else:
-        again = Scenario.from_mapping(scenario.to_mapping())
-        assert again.to_mapping() == scenario.to_mapping()
+        again = Scenario.from_mapping(outcome.to_mapping())
+        assert again.to_mapping() == outcome.to_mapping()
+
+
+def _build(data: dict[str, Any]) -> Scenario | str:
+    """The scenario, or why there is none."""
+    try:
+        return Scenario.from_mapping(data)
+    except InputError as error:
+        return str(error)
