@@ -10,6 +10,7 @@ from engine_cases import POLICIES, digest, fleet, run, table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from simulator.engine import log
 from simulator.engine.integrity import violations
 from simulator.recording import FINISHED, REJECTED
 
@@ -137,6 +138,21 @@ def check_work_conservation(done, policy, options):
             free_s = steps.end_s[row]
 
 
+def check_clients(done):
+    """A closed loop sends request k when it is asked for and k - seats others have ended."""
+    outcome, seats = done.recording.outcome, done.recording.requests.max_concurrency
+    asked_s = done.recording.requests.arrival_s
+    sent = np.flatnonzero(outcome.replica >= 0)
+    if seats is None:
+        assert np.array_equal(outcome.arrival_s[sent], asked_s[sent])
+        return
+    is_end = np.isin(done.events["kind"], (log.FINISH, log.REJECT))
+    ends_s = np.sort(done.events["time_s"][is_end])
+    sent_s = asked_s[sent]
+    sent_s[seats:] = np.maximum(sent_s[seats:], ends_s[: max(0, len(sent) - seats)])
+    assert np.array_equal(outcome.arrival_s[sent], sent_s)
+
+
 def hunt(policy, **how):
     """Look for a case in which something does not hold."""
 
@@ -148,6 +164,7 @@ def hunt(policy, **how):
         check_causality(done)
         check_tokens(done)
         check_work_conservation(done, policy, case.options)
+        check_clients(done)
         every_member = policy == "chunked_prefill"
         wrong = violations(
             done.fleet, done.recording, done.events, every_member_scheduled=every_member
