@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 PERCENTILES = (50, 90, 95, 99)
 
+SORTABLE = 200_000  # values; more are binned before they are sorted
+LOW_BITS = 44  # leaves sign, exponent and 8 bits of mantissa: at most 2^19 bins
+
 
 def weighted_quantiles(
     values: NDArray[np.float64], counts: NDArray[np.int64], q: Sequence[float]
@@ -17,7 +20,7 @@ def weighted_quantiles(
 
     Parameters
     ----------
-    values : (n,) float64, in any order
+    values : (n,) float64, >= 0, in any order
     counts : (n,) int64, >= 0
     q : probabilities in [0, 1]
 
@@ -30,16 +33,44 @@ def weighted_quantiles(
     total = int(counts.sum())
     if total == 0:
         return np.full(len(q), np.nan)
-    order = np.argsort(values)
-    reached = np.cumsum(counts[order])
     position = np.asarray(q, np.float64) * (total - 1)
     low = np.floor(position).astype(np.int64)
-    high = np.minimum(low + 1, total - 1)
-    a = values[order[np.searchsorted(reached, low, side="right")]]
-    b = values[order[np.searchsorted(reached, high, side="right")]]
+    ranks = np.concatenate((low, np.minimum(low + 1, total - 1)))
+    select = order_statistics if len(values) <= SORTABLE else order_statistics_by_bins
+    a, b = np.split(select(values, counts, ranks), 2)
     t = position - low
     # NumPy's own two-sided interpolation, so that the bits agree with np.quantile.
     return np.asarray(np.where(t >= 0.5, b - (b - a) * (1.0 - t), a + (b - a) * t))
+
+
+def order_statistics(
+    values: NDArray[np.float64], counts: NDArray[np.int64], ranks: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Values at 0-based `ranks` of the sample in which ``values[i]`` occurs ``counts[i]`` times."""
+    order = np.argsort(values)
+    reached = np.cumsum(counts[order])
+    return values[order[np.searchsorted(reached, ranks, side="right")]]
+
+
+def order_statistics_by_bins(
+    values: NDArray[np.float64], counts: NDArray[np.int64], ranks: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """`order_statistics` of values >= 0 without sorting them all.
+
+    The leading bits of a float that is not negative order as the float does: they serve as
+    bins, and only the bins that hold a rank are sorted.
+    """
+    bins = np.ascontiguousarray(values).view(np.int64) >> LOW_BITS
+    bins -= bins.min()
+    reached = np.cumsum(np.bincount(bins, weights=counts))  # exact below 2^53
+    wanted = np.searchsorted(reached, ranks, side="right")
+    out = np.empty(len(ranks))
+    for one in np.unique(wanted):
+        inside = bins == one
+        here = wanted == one
+        before = int(reached[one - 1]) if one else 0
+        out[here] = order_statistics(values[inside], counts[inside], ranks[here] - before)
+    return out
 
 
 def weighted_mean(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:

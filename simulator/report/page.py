@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -224,4 +225,6 @@ def _svg(figure: Figure, about: str) -> str:
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    # Names of groups repeat from figure to figure, and a page must hold each id once.
+    svg = re.sub(r'<g id="[^"]*"', "<g", re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S))
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(about)}" ', 1)

@@ -44,8 +44,7 @@ def _write(columns: dict[str, Column], glossary: dict[str, str], path: Path) -> 
         lambda temporary: pq.write_table(
             table,
             temporary,
-            compression="zstd",
-            compression_level=1,
+            compression="snappy",
             use_dictionary=categories,
         ),
     )

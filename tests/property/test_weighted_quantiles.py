@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.metrics.quantiles import describe_ms, describe_weighted_ms, weighted_quantiles
+from simulator.metrics.quantiles import (
+    SORTABLE,
+    describe_ms,
+    describe_weighted_ms,
+    order_statistics,
+    order_statistics_by_bins,
+    weighted_quantiles,
+)
 
 samples = st.lists(
     st.tuples(st.floats(0, 1e3, allow_nan=False), st.integers(0, 40)), min_size=1, max_size=60
@@ -25,6 +32,25 @@ def test_equals_numpy_on_the_expanded_sample(rows, q):
     values, counts = columns(rows)
     expected = np.quantile(np.repeat(values, counts), q)
     np.testing.assert_array_equal(weighted_quantiles(values, counts, q), expected)
+
+
+@settings(max_examples=300, deadline=None)
+@given(samples, st.data())
+def test_bins_find_the_same_order_statistics(rows, data):
+    values, counts = columns(rows)
+    expanded = np.sort(np.repeat(values, counts))
+    ranks = np.array(data.draw(st.lists(st.integers(0, len(expanded) - 1), min_size=1)))
+    for select in (order_statistics, order_statistics_by_bins):
+        np.testing.assert_array_equal(select(values, counts, ranks), expanded[ranks])
+
+
+def test_large_sample_goes_through_the_bins():
+    rng = np.random.default_rng(5)
+    values, counts = rng.gamma(2.0, 0.01, SORTABLE + 1), rng.integers(0, 4, SORTABLE + 1)
+    q = [0.0, 0.5, 0.9, 0.95, 0.99, 1.0]
+    np.testing.assert_array_equal(
+        weighted_quantiles(values, counts, q), np.quantile(np.repeat(values, counts), q)
+    )
 
 
 @settings(max_examples=100, deadline=None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from simulator.recording import REJECTED, Recording, Steps
 
 Floats = NDArray[np.float64]
 Window = tuple[float, float]
+
+SORTABLE = 200_000
+BINS = 20_000
 
 LAYERS = ("decode", "prefill", "padding", "stalled", "bubble")
 LAYER_LABELS = {
@@ -43,6 +47,12 @@ def occupancy(steps: Steps) -> dict[str, Floats]:
     }
 
 
+def steps_within(steps: Steps, window: Window, replica: int) -> Steps:
+    """The steps of a replica that touch `window`."""
+    rows = (steps.replica == replica) & (steps.end_s > window[0]) & (steps.start_s < window[1])
+    return Steps(**{f.name: getattr(steps, f.name)[rows] for f in fields(steps)})
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Stairs:
     """Corners of the layers' outlines over time, with gaps between steps at 0.
@@ -59,23 +69,22 @@ class Stairs:
 
 def stairs(recording: Recording, window: Window, replica: int = 0) -> Stairs:
     """Exact outlines of the steps of one replica that touch `window`."""
-    steps = recording.steps
-    rows = (steps.replica == replica) & (steps.end_s > window[0]) & (steps.start_s < window[1])
-    start, end = steps.start_s[rows], steps.end_s[rows]
+    steps = steps_within(recording.steps, window, replica)
+    start, end = steps.start_s, steps.end_s
     time_s = np.column_stack((start, start, end, end)).ravel()
     layers = {}
-    for name, height in occupancy(steps).items():
-        level = height[rows]
+    for name, level in occupancy(steps).items():
         flat = np.zeros_like(level)
         layers[name] = np.column_stack((flat, level, level, flat)).ravel()
     return Stairs(time_s, layers)
 
 
-def averages(recording: Recording, edges: Floats, values: dict[str, Floats]) -> dict[str, Floats]:
+def averages(steps: Steps, edges: Floats, values: dict[str, NDArray[Any]]) -> dict[str, Floats]:
     """Time averages of step columns between `edges`, summed over the replicas.
 
     Parameters
     ----------
+    steps : in order of their start on each replica.
     edges : (k + 1,) increasing times in seconds.
     values : name -> (number of steps,) value that holds during each step; 0 between steps.
 
@@ -83,18 +92,25 @@ def averages(recording: Recording, edges: Floats, values: dict[str, Floats]) -> 
     -------
     name -> (k,) averages, exact: differences of the cumulative integral.
     """
-    steps = recording.steps
     totals = {name: np.zeros(len(edges)) for name in values}
-    for replica in range(recording.replicas):
-        rows = steps.replica == replica if recording.replicas > 1 else slice(None)
+    for replica in range(int(steps.replica.max(initial=0)) + 1):
+        here = steps.replica == replica
+        rows = slice(None) if here.all() else here
         start, end = steps.start_s[rows], steps.end_s[rows]
         if not len(start):
             continue
-        corners = np.column_stack((start, end)).ravel()
+        # The step that has begun by each edge, and how much of it lies before the edge.
+        current = np.searchsorted(start, edges, side="right") - 1
+        begun = current >= 0
+        current = current[begun]
+        partly = np.minimum(edges[begun], end[current]) - start[current]
+        length = end - start
         for name, value in values.items():
-            area = np.cumsum(value[rows] * (end - start))
-            before = np.concatenate(([0.0], area[:-1]))
-            totals[name] += np.interp(edges, corners, np.column_stack((before, area)).ravel())
+            held = value[rows]
+            area = held * length
+            np.cumsum(area, out=area)
+            whole = area[current] - held[current] * length[current]
+            totals[name][begun] += whole + held[current] * partly
     return {name: np.diff(total) / np.diff(edges) for name, total in totals.items()}
 
 
@@ -109,21 +125,31 @@ def waiting(
     Returns
     -------
     (time_s, count) : times at which the count changes, and the count from then on; the
-        first time is the window's start.
+        first time is the window's start, the last its end.
     """
+    arrived, admitted = _comings_and_goings(recording, replica)
+    moments = [times[(times > window[0]) & (times < window[1])] for times in (arrived, admitted)]
+    time_s = np.concatenate(([window[0]], np.unique(np.concatenate(moments)), [window[1]]))
+    return time_s, _between(arrived, admitted, time_s)
+
+
+def waiting_at(recording: Recording, time_s: Floats) -> Floats:
+    """Requests of all replicas that have arrived and were never scheduled, at given times."""
+    return _between(*_comings_and_goings(recording, None), time_s)
+
+
+def _comings_and_goings(recording: Recording, replica: int | None) -> tuple[Floats, Floats]:
     outcome = recording.outcome
     rows = outcome.status != REJECTED
     if replica is not None:
         rows &= outcome.replica == replica
-    arrived = np.sort(outcome.arrival_s[rows & ~np.isnan(outcome.arrival_s)])
-    admitted = np.sort(outcome.admitted_s[rows & ~np.isnan(outcome.admitted_s)])
-    moments = np.concatenate((arrived, admitted))
-    moments = np.unique(moments[(moments > window[0]) & (moments < window[1])])
-    moments = np.concatenate(([window[0]], moments, [window[1]]))
-    count = np.searchsorted(arrived, moments, side="right") - np.searchsorted(
-        admitted, moments, side="right"
-    )
-    return moments, count.astype(np.float64)
+    arrived, admitted = outcome.arrival_s[rows], outcome.admitted_s[rows]
+    return np.sort(arrived[~np.isnan(arrived)]), np.sort(admitted[~np.isnan(admitted)])
+
+
+def _between(arrived: Floats, admitted: Floats, time_s: Floats) -> Floats:
+    in_front = np.searchsorted(arrived, time_s, side="right")
+    return np.asarray(in_front - np.searchsorted(admitted, time_s, side="right"), np.float64)
 
 
 def telling_window(recordings: Sequence[Recording], length_s: float) -> Window:
@@ -139,8 +165,9 @@ def telling_window(recordings: Sequence[Recording], length_s: float) -> Window:
     width = min(round(length_s / (edges[1] - edges[0])), len(edges) - 1)
     score = np.zeros(len(edges) - width)
     for recording in recordings:
-        layers = occupancy(recording.steps)
-        lost = averages(recording, edges, {"lost": layers["stalled"] + layers["bubble"]})["lost"]
+        steps = recording.steps
+        idle = steps.running - steps.decode_seqs - steps.prefill_seqs  # bubbles included
+        lost = averages(steps, edges, {"lost": idle})["lost"]
         if lost.any():
             score += np.convolve(lost / lost.mean(), np.ones(width), mode="valid")
     best = int(score.argmax()) if score.any() else len(score) // 2
@@ -148,7 +175,15 @@ def telling_window(recordings: Sequence[Recording], length_s: float) -> Window:
 
 
 def ccdf(values: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Share of a weighted sample above each of its values: (sorted values, shares)."""
+    """Share of a weighted sample above each of its values: (sorted values, shares).
+
+    A large sample of positive values is first gathered into bins finer than any plot.
+    """
+    if len(values) > SORTABLE:
+        logs = np.log(values)
+        weights, edges = np.histogram(logs, bins=BINS, weights=counts)
+        values, counts = np.exp(edges[1:]), weights.astype(np.int64)
+        values, counts = values[counts > 0], counts[counts > 0]
     order = np.argsort(values)
     cumulative = np.cumsum(counts[order])
     total = cumulative[-1] if len(cumulative) else 0

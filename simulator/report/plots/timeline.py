@@ -17,8 +17,10 @@ from simulator.report.plots.series import (
     averages,
     occupancy,
     stairs,
+    steps_within,
     telling_window,
     waiting,
+    waiting_at,
 )
 
 if TYPE_CHECKING:
@@ -70,20 +72,21 @@ def plot_load(result: Result) -> Figure:
     middle = (edges[1:] + edges[:-1]) / 2
     steps = recording.steps
     means = averages(
-        recording,
+        steps,
         edges,
         {
-            "running": steps.running.astype(np.float64),
-            "kv": steps.kv_blocks / max(recording.usable_kv_blocks * recording.replicas, 1) * 100,
+            "running": steps.running,
+            "kv": steps.kv_blocks,
         },
     )
-    queue_time, queue = waiting(recording, (0.0, float(edges[-1])))
+    usable = max(recording.usable_kv_blocks * recording.replicas, 1)
     figure = style.new_figure(10, 4.2)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
     top.plot(middle, means["running"], color=style.DECODE, linewidth=1.4, label="running")
-    at = np.searchsorted(queue_time, middle, side="right") - 1
-    top.plot(middle, queue[at], color=style.STALLED, linewidth=1.2, label="waiting")
-    bottom.fill_between(middle, means["kv"], color=style.KV, alpha=0.8, linewidth=0)
+    top.plot(
+        middle, waiting_at(recording, middle), color=style.STALLED, linewidth=1.2, label="waiting"
+    )
+    bottom.fill_between(middle, means["kv"] / usable * 100, color=style.KV, alpha=0.8, linewidth=0)
     bottom.set_ylim(0, 100)
     top.set_ylim(bottom=0)
     top.set_xlim(0, edges[-1])
@@ -121,7 +124,8 @@ def draw_occupancy(axes: Axes, recording: Recording, window: Window, replica: in
         time_s, layers = corners.time_s, corners.layers
     else:
         edges = np.linspace(*window, COLUMNS * 2 + 1)
-        means = averages(recording, edges, occupancy(recording.steps))
+        inside = steps_within(recording.steps, window, replica)
+        means = averages(inside, edges, occupancy(inside))
         time_s = np.column_stack((edges[:-1], edges[1:])).ravel()
         layers = {name: np.repeat(mean, 2) for name, mean in means.items()}
     drawn = [name for name in LAYERS if layers[name].any()]

@@ -24,6 +24,7 @@ from simulator.report.plots.series import (
     telling_window,
     thin,
     waiting,
+    waiting_at,
 )
 
 REQUESTS = [
@@ -57,14 +58,14 @@ def test_stairs_fall_to_zero_between_steps():
 
 def test_averages_are_exact_and_count_idle_time():
     edges = np.array([0.0, 2.0, 4.0, 5.0])
-    found = averages(REC, edges, {"running": REC.steps.running.astype(float)})
+    found = averages(REC.steps, edges, {"running": REC.steps.running.astype(float)})
     assert found["running"].tolist() == [1.5, 1.0, 2.0]
 
 
 def test_averages_add_replicas_up():
     rows = [step(0, 2, running=3), step(0, 1, running=1, replica=1)]
     rec = recording(REQUESTS, rows, replicas=2)
-    found = averages(rec, np.array([0.0, 2.0]), {"running": rec.steps.running.astype(float)})
+    found = averages(rec.steps, np.array([0.0, 2.0]), {"running": rec.steps.running.astype(float)})
     assert found["running"].tolist() == [3.5]
 
 
@@ -72,6 +73,17 @@ def test_waiting_moves_within_a_step():
     time_s, count = waiting(REC, (0.0, 5.0))
     assert time_s.tolist() == [0.0, 0.5, 1.0, 2.0, 4.0, 5.0]
     assert count.tolist() == [0, 1, 0, 1, 0, 0]
+
+
+def test_waiting_at_given_times():
+    assert waiting_at(REC, np.array([0.0, 0.7, 1.0, 3.9])).tolist() == [0, 1, 0, 1]
+
+
+def test_ccdf_of_a_large_sample_is_binned_and_still_exact_at_its_bins():
+    value = np.linspace(1.0, 2.0, 300_000)
+    at, above = ccdf(value, np.ones(len(value), np.int64))
+    assert len(at) <= 20_000
+    np.testing.assert_allclose(above, 2.0 - at, atol=1e-4)
 
 
 def test_window_is_where_seats_are_lost():
