@@ -8,8 +8,12 @@ plain outer one.  Both forms give the same bits, so no flag here may change a su
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 PLAIN = os.environ.get("SERVECAST_PLAIN", "") == "1"
@@ -20,15 +24,69 @@ F = TypeVar("F", bound=Callable[..., Any])
 # an atomic operation per array and call: the step loop is three times slower with them.
 FLAGS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
 
+# Where kernels live: a change in any of these files may change what others have inlined.
+KERNEL_SOURCES = (
+    "cost_models/jit.py",
+    "cost_models/kernel.py",
+    "simulator/recording.py",
+    "simulator/engine/*.py",
+    "simulator/kv_cache/*.py",
+    "simulator/metrics/*.py",
+    "simulator/schedulers/*.py",
+)
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Folder for compiled kernels of exactly these sources.
+
+    Numba renews a cached function when its own file changes, but not when a function that
+    it has inlined does; so the sources' hash is part of the path.
+    """
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for pattern in KERNEL_SOURCES:
+        for path in sorted(root.glob(pattern)):
+            digest.update(path.read_bytes())
+    base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return Path(base or Path.home() / ".cache") / "servecast" / digest.hexdigest()[:16]
+
+
+@contextmanager
+def caching() -> Iterator[None]:
+    """Let what is decorated here be cached in `cache_folder`."""
+    from numba.core import config
+
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(cache_folder())
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
+
+
 if PLAIN:
 
     def njit(function: F) -> F:
         """Leave `function` as it is: the plain form."""
         return function
 
+    inlined = njit
+
 else:
     import numba
 
     def njit(function: F) -> F:
         """Compile `function` lazily, cache it on disk, divide as IEEE 754 does."""
-        return cast(F, numba.njit(**FLAGS)(function))
+        with caching():
+            return cast(F, numba.njit(**FLAGS)(function))
+
+    def inlined(function: F) -> F:
+        """Compile `function` into its callers.
+
+        A kernel's state is a tuple of arrays, some 200 machine words that every call copies;
+        what runs once per request and step must not be a call.
+        """
+        with caching():
+            return cast(F, numba.njit(forceinline=True, **FLAGS)(function))

@@ -8,6 +8,8 @@ from simulator.conformance.replay import replay
 from simulator.conformance.workload import RecordedCase
 
 Record = dict[str, Any]
+# What we know of a step or request where the recording may say nothing.
+OURS_ALONE = {"t", "t_run", "end_t", "first", "finish_reason"}
 EMPTY: tuple[Any, ...] = ([], {}, None)
 
 
@@ -36,8 +38,10 @@ def _differing_field(recorded: Record, ours: Record) -> str | None:
     Floats must be equal to the bit; the order of the batch counts, so mappings are compared
     as lists of pairs.
     """
-    for field in recorded.keys() | (ours.keys() - {"t", "end_t", "finish_reason"}):
-        if field in ("type", "id", "t_run"):
+    for field in recorded.keys() | (
+        ours.keys() - {"t", "t_run", "end_t", "first", "finish_reason"}
+    ):
+        if field in ("type", "id"):
             continue
         if field not in recorded and ours[field] in EMPTY:
             continue

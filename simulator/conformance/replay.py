@@ -10,6 +10,7 @@ from cost_models import StepCost
 from simulator.conformance.workload import RecordedCase
 from simulator.engine import log
 from simulator.engine.fleet import Fleet
+from simulator.engine.state import PAGED, PREFIX
 from simulator.recording import FINISHED, REJECTED
 from simulator.schedulers import chunked_prefill
 
@@ -19,7 +20,6 @@ Record = dict[str, Any]
 def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]:
     """Step records, request records by id, and the end record of our own run."""
     config = case.config
-    # A workload that counts steps runs on a clock that shows their index.
     a, b, c = case.step_time or (1.0, 0.0, 0.0)
     fleet = Fleet(
         case.requests,
@@ -33,7 +33,9 @@ def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]
             "long_prefill_token_threshold": config["long_prefill_token_threshold"],
             "chunked_prefill": config["enable_chunked_prefill"],
             "reserve_full_isl": config["scheduler_reserve_full_isl"],
-            "victims_only_step_s": 0.0 if case.step_time else 1.0,
+            "allocator": PREFIX if config["enable_prefix_caching"] else PAGED,
+            "depth": 2 if config["async_scheduling"] else 1,
+            "count_steps": case.step_time is None,
         },
         cost=StepCost.linear(a, b, c).tables(
             config["max_num_batched_tokens"], config["max_num_seqs"]
@@ -48,7 +50,11 @@ def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]
     fleet.deliver(rows, np.zeros(len(rows), np.int64))
     fleet.advance(np.inf)
     steps = _steps(case, fleet)
-    outcome = fleet.recording(0.0).outcome
+    recording = fleet.recording(0.0)
+    outcome = recording.outcome
+    if case.step_time and config["async_scheduling"]:
+        for step, start_s in zip(steps, recording.steps.start_s, strict=True):
+            step["t_run"] = float(start_s)  # when the GPU starts it; "t" is when it is composed
     requests = _outcomes(case, steps, outcome)
     finished = int((outcome.status == FINISHED).sum())
     served = len(case.requests) - int((outcome.status == REJECTED).sum())
@@ -68,42 +74,52 @@ def _steps(case: RecordedCase, fleet: Fleet) -> list[dict[str, Any]]:
     """Step records from the event log, with the fields of the recording."""
     name = case.requests.id_of
     timed = case.step_time is not None
-    steps: list[dict[str, Any]] = []
-    running = waiting = 0
+    steps: list[Record] = []
+    flying: list[Record] = []
+    running: set[int] = set()
+    waiting: set[int] = set()
     step = _new_step()
     for event in fleet.log_book.events(fleet.engine):
         kind, request, value = int(event["kind"]), int(event["request"]), int(event["value"])
         if kind == log.ARRIVE:
             step["add"].append(name(request))
-            waiting += 1
+            waiting.add(request)
         elif kind == log.PREEMPT:
             step["pre"].append(name(request))
             step["pre_for"].append(name(value))
-            running, waiting = running - 1, waiting + 1
+            running.remove(request)
+            waiting.add(request)
         elif kind in (log.ADMIT, log.RESUME):
             step["new" if kind == log.ADMIT else "res"].append(name(request))
             if value:
                 step["hit"][name(request)] = value
-            running, waiting = running + 1, waiting - 1
+            waiting.remove(request)
+            running.add(request)
         elif kind == log.SCHEDULE:
             step["s"][name(request)] = value
         elif kind == log.LAUNCH:
-            step["free"] = value
-            step["t"] = float(event["time_s"])
-            step["k"] = len(steps) if timed else int(event["time_s"])
-        elif kind == log.FINISH:
-            step["fin"].append(name(request))
-            running -= 1
-        elif kind == log.COMMIT:
-            step.update(free_end=value, run=running, wait=waiting, end_t=float(event["time_s"]))
+            time_s = float(event["time_s"])
+            step.update(free=value, t=time_s, k=len(steps) if timed else int(time_s))
             steps.append(step)
+            flying.append(step)
             step = _new_step()
+        elif kind == log.FIRST_TOKEN:
+            flying[0]["first"].append(name(request))
+        elif kind == log.FINISH:
+            flying[0]["fin"].append(name(request))
+            running.discard(request)
+            waiting.discard(request)
+        elif kind == log.COMMIT:
+            flying.pop(0).update(
+                free_end=value, run=len(running), wait=len(waiting), end_t=float(event["time_s"])
+            )
     return steps
 
 
 def _new_step() -> dict[str, Any]:
     return {
         "s": {},
+        "first": [],
         "new": [],
         "res": [],
         "pre": [],
@@ -141,12 +157,8 @@ def _outcomes(case: RecordedCase, steps: list[dict[str, Any]], outcome: Any) -> 
                 record["cached"].append(step["hit"].get(admitted, 0))
                 if record["admit_step"] is None:
                     record["admit_step"] = step["k"]
+        for first in step["first"]:
+            records[first].update(first_token_step=step["k"], first_token_t=end_t)
         for finished in step["fin"]:
             records[finished].update(finish_step=step["k"], finish_t=end_t)
-    by_end = {step["end_t"]: step for step in steps}
-    for row in np.flatnonzero(~np.isnan(outcome.first_token_s)).tolist():
-        step = by_end[float(outcome.first_token_s[row])]
-        records[case.requests.id_of(row)].update(
-            first_token_step=step["k"], first_token_t=step["end_t"] if timed else 0.0
-        )
     return records

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError
+from simulator.kv_cache.prefix import output_tag, own_tag
 from simulator.workload.requests import Requests
 
 CONFIG_DEFAULTS: dict[str, Any] = {
@@ -103,21 +104,49 @@ def _requests(rows: list[dict[str, Any]], *, timed: bool) -> Requests:
     arrival = "arrival" if timed else "arrival_step"
     rows = sorted(rows, key=lambda row: row.get(arrival, 0))  # stable: file order on ties
     output = np.array([row["output_len"] for row in rows], np.int64)
+    pieces = [_pieces(row) for row in rows]
+    tags = _Tags([str(row["id"]) for row in rows])
     return Requests(
         arrival_s=np.array([row.get(arrival, 0) for row in rows], np.float64),
-        prompt_tokens=np.array([_prompt_tokens(row) for row in rows], np.int64),
+        prompt_tokens=np.array([sum(n for _, n in piece) for piece in pieces], np.int64),
         output_tokens=output,
         max_tokens=output,
         predicted_tokens=np.full(len(rows), np.nan),
         priority=np.array([row.get("priority", 0) for row in rows], np.int64),
         class_id=np.zeros(len(rows), np.int64),
         ids=tuple(str(row["id"]) for row in rows),
+        segments=np.array(
+            [(tags[tag], length) for piece in pieces for tag, length in piece], np.int64
+        ).reshape(-1, 2),
+        segment_offsets=np.cumsum([0, *(len(piece) for piece in pieces)]),
     )
 
 
-def _prompt_tokens(row: dict[str, Any]) -> int:
-    if "segments" in row:
-        return sum(int(length) for _, length in row["segments"])
+def _pieces(row: dict[str, Any]) -> list[tuple[str, int]]:
+    """Tag and length of the pieces of a prompt."""
     if "prompt_token_ids" in row:
-        return len(row["prompt_token_ids"])
-    return int(row["prompt_len"])
+        return [(f"token:{token}", 1) for token in row["prompt_token_ids"]]
+    pieces = [(str(tag), int(length)) for tag, length in row.get("segments", [])]
+    if not pieces and row.get("prefix_len"):
+        pieces = [(f"prefix:{row['prefix_id']}", int(row["prefix_len"]))]
+    shared = sum(length for _, length in pieces)
+    own = int(row.get("prompt_len", shared)) - shared
+    if own < 0:
+        raise ValueError(f"prompt_len of {row['id']} is less than its shared part")
+    return [*pieces, (f"own:{row['id']}", own)] if own else pieces
+
+
+class _Tags(dict[str, int]):
+    """Numbers for tags, as `Requests.segments` has them."""
+
+    def __init__(self, ids: list[str]):
+        super().__init__()
+        for row, name in enumerate(ids):
+            self[f"own:{name}"] = own_tag(row)
+            self[f"out:{name}"] = output_tag(row)
+        self._shared = 0
+
+    def __missing__(self, tag: str) -> int:
+        self[tag] = self._shared
+        self._shared += 1
+        return self[tag]

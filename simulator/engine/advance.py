@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cost_models.jit import njit
+from cost_models.jit import inlined, njit
 from simulator.engine.coast import coast
 from simulator.engine.state import (
     NEVER,
@@ -33,7 +33,7 @@ REACHED, LOG_FULL, SOMEBODY_ENDED = 0, 1, 2
 Compose = Callable[[Engine, int, float], int]
 
 
-@njit
+@inlined
 def start_next(engine: Engine, r: int) -> float:
     """When an idle replica composes next: now, at its next arrival or wake-up, or never."""
     replica = engine.replicas[r]
@@ -45,19 +45,19 @@ def start_next(engine: Engine, r: int) -> float:
     return float(max(start, replica.clock_s))
 
 
-@njit
+@inlined
 def has_room(engine: Engine, r: int) -> bool:
     """Whether the logs can take one more step of replica `r` and what it brings."""
-    members = engine.replicas[r].running + 1
     if engine.counters[NUM_STEPS] >= engine.steps.shape[0]:
         return False
-    if engine.counters[NUM_GAPS] + members > engine.gaps_s.shape[0]:
+    if engine.counters[NUM_GAPS] + engine.running.shape[1] > engine.gaps_s.shape[0]:
         return False
     if engine.events.shape[0] == 0:
         return True
-    # A step can arrive, preempt, admit, schedule and finish each request at most once.
+    # A step brings at most six events for each request: it arrives, is preempted, admitted,
+    # scheduled, gets its first token and finishes.
     return bool(
-        engine.counters[NUM_EVENTS] + 5 * engine.requests.shape[0] + 2 <= engine.events.shape[0]
+        engine.counters[NUM_EVENTS] + 6 * engine.requests.shape[0] + 2 <= engine.events.shape[0]
     )
 
 
@@ -71,11 +71,20 @@ def begin_step(engine: Engine, r: int, now: float) -> int:
     return deliver(engine, r, now)
 
 
+@inlined
+def must_commit(engine: Engine, r: int) -> bool:
+    """Whether replica `r` waits for its oldest flight: no more may fly, or nothing can."""
+    replica = engine.replicas[r]
+    if replica.pending == engine.limits[0].depth:
+        return True
+    return bool(replica.pending > 0 and (replica.stalled or replica.running + replica.waiting == 0))
+
+
 @njit
 def next_change(engine: Engine, r: int) -> float:
     """Earliest time at which replica `r` can commit or compose."""
-    if engine.replicas[r].pending:
-        return float(engine.replicas[r].step_end_s)
+    if must_commit(engine, r):
+        return float(engine.flights[r, engine.replicas[r].oldest].end_s)
     return start_next(engine, r)
 
 
@@ -100,15 +109,15 @@ def next_turn(engine: Engine, turn: int, until: float, stop_at_end: bool) -> tup
         if change_s < first_s or (
             change_s == first_s
             and first != NOBODY
-            and engine.replicas[r].pending
-            and not engine.replicas[first].pending
+            and must_commit(engine, r)
+            and not must_commit(engine, first)
         ):
             first, first_s, second_s = r, change_s, first_s
         elif change_s < second_s:
             second_s = change_s
     if first == NOBODY:
         return NOBODY, until
-    if engine.replicas[first].pending:
+    if must_commit(engine, first):
         if first_s > until:
             return NOBODY, until
         return first, min(until, second_s)
@@ -130,13 +139,15 @@ def run(engine: Engine, until: float, stop_at_end: bool, compose: Compose) -> in
         turn += 1
         replica = engine.replicas[r]
         while True:
-            if replica.pending:
-                if replica.step_end_s > bound:
+            while must_commit(engine, r):
+                if engine.flights[r, replica.oldest].end_s > bound:
                     break
                 if not has_room(engine, r):
                     return LOG_FULL
                 if commit(engine, r) > 0 and stop_at_end:
                     return SOMEBODY_ENDED
+            if must_commit(engine, r):
+                break
             now = start_next(engine, r)
             if not now < bound:
                 break

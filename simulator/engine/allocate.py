@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cost_models import StepCost
 from cost_models.kernel import CostTables
 from simulator.engine import state
 from simulator.engine.log import EVENT
-from simulator.engine.state import NEVER, NOBODY, Engine, Records
+from simulator.engine.state import NEVER, NOBODY, Engine, PrefixPool, Records
 
 LOG_STEPS = 1 << 16  # rows of the step log between two drains
 
@@ -20,6 +21,7 @@ def limits_record(limits: Mapping[str, float], *, keyed_order: bool, coast: bool
     record = np.zeros(1, state.LIMITS)
     record["max_queue"] = np.iinfo(np.int64).max
     record["stream"] = 1
+    record["depth"] = 1
     record["keyed_order"] = keyed_order
     record["coast"] = coast
     for name, value in limits.items():
@@ -28,15 +30,29 @@ def limits_record(limits: Mapping[str, float], *, keyed_order: bool, coast: bool
 
 
 def allocate(
-    limits: Records, *, replicas: int, requests: int, cost: CostTables, events: bool
+    limits: Records,
+    *,
+    replicas: int,
+    requests: int,
+    longest: int,
+    segments: NDArray[np.int64],
+    cost: CostTables,
+    events: bool,
 ) -> Engine:
-    """An engine in which nothing has happened yet."""
+    """An engine in which nothing has happened yet.
+
+    Parameters
+    ----------
+    requests : their number; `longest`: most tokens that one of them can come to.
+    segments : (G, 2) int64 tag and length of the pieces of prompts.
+    """
     seats = min(max(int(limits["max_num_seqs"][0]), int(limits["batch_size"][0])), requests)
     fleet = np.zeros(replicas, state.REPLICA)
     for link in ("queue_root", "inbox_head", "inbox_tail"):
         fleet[link] = NOBODY
     fleet["wake_s"] = NEVER
     fleet["front_key"] = -1.0
+    fleet["committed_s"] = np.nan
     fleet["free_blocks"] = limits["usable_blocks"][0]
     table = np.zeros(requests, state.REQUEST)
     for link in ("left", "right", "next", "replica"):
@@ -49,15 +65,44 @@ def allocate(
         replicas=fleet,
         requests=table,
         running=np.zeros((replicas, seats), np.int64),
+        flights=np.zeros((replicas, 2), state.STEP),
+        emitters=np.zeros((replicas, 2, seats), np.int64),
         steps=np.zeros(LOG_STEPS, state.STEP),
         gaps_s=np.zeros(LOG_STEPS + seats, np.float64),
         ended=np.zeros(requests, np.int64),
         # The log must take the busiest step, see `advance.has_room`.
-        events=np.zeros(6 * requests + 4096 if events else 0, EVENT),
+        events=np.zeros(7 * requests + 4096 if events else 0, EVENT),
         counters=np.zeros(4, np.int64),
         phases=np.zeros((replicas, max(1, int(limits["block_size"][0]))), np.int64),
         extents=np.zeros((replicas, seats if contiguous else 0, 2), np.int64),
+        prefix=_prefix_pool(limits[0], replicas, seats, longest, segments),
         cost=cost,
+    )
+
+
+def _prefix_pool(
+    limits: np.void, replicas: int, seats: int, longest: int, segments: NDArray[np.int64]
+) -> PrefixPool:
+    """All blocks free, in order of their number; of size 0 under another allocator."""
+    if limits["allocator"] != state.PREFIX:
+        replicas, seats, longest = 0, 0, 0
+    size = int(limits["usable_blocks"])
+    blocks = np.zeros((replicas, size + 1), state.BLOCK)
+    ring = np.arange(size + 1)
+    blocks["free_after"], blocks["free_before"] = np.roll(ring, -1), np.roll(ring, 1)
+    num_buckets = 1 << max(1, (2 * size).bit_length())
+    block_size = max(1, int(limits["block_size"]))
+    width = -(-longest // block_size)
+    table = np.zeros((replicas, seats), np.int64)
+    table[:] = np.arange(seats)
+    return PrefixPool(
+        blocks=blocks,
+        buckets=np.full((replicas, num_buckets, 2), NOBODY, np.int32),
+        tables=np.zeros((replicas, seats, width), np.int32),
+        seats=table,
+        phase_members=np.zeros((replicas, 2, max(seats, block_size)), np.int64),
+        found=np.zeros((replicas, width), np.int32),
+        segments=segments,
     )
 
 
@@ -67,6 +112,8 @@ def empty_engine() -> Engine:
         limits_record({}, keyed_order=False, coast=True),
         replicas=1,
         requests=0,
+        longest=0,
+        segments=np.zeros((0, 2), np.int64),
         cost=StepCost.linear(1.0, 0.0).tables(1, 1),
         events=False,
     )

@@ -9,90 +9,135 @@ from __future__ import annotations
 
 from cost_models.jit import njit
 from cost_models.kernel import step_time
-from simulator.engine.state import NOBODY, NUM_STEPS, Engine
-from simulator.engine.step import log_step
+from simulator.engine.state import NOBODY, NUM_STEPS, PREFIX, Engine
+from simulator.engine.step import start_flight
 from simulator.kv_cache.paged import blocks_for
+from simulator.kv_cache.prefix import register_full, take
 
 
 @njit
 def coast(engine: Engine, r: int, until: float) -> None:
-    """Commit the pending pure-decode step and those after it that are alike.
+    """Commit the flying pure-decode step and those after it that are alike.
 
-    Stops with a step pending: one that ends after `until`, or whose end somebody must
+    Stops with a step in flight: one that ends after `until`, or whose end somebody must
     look at (a request ends, an arrival is due, blocks run out, the log is full).
     """
+    limits = engine.limits[0]
     replica = engine.replicas[r]
+    step = engine.flights[r, replica.oldest]
+    members = replica.running
     if (
-        not engine.limits[0].coast
-        or replica.decode_seqs < replica.running
-        or replica.preempted > 0
+        not limits.coast
+        or limits.depth > 1
+        or step.decode_seqs < members
+        or step.sampled_tokens < members
+        or step.preempted > 0
         or replica.padded_tokens > 0
     ):
         return
     next_arrival_s = until
     if replica.inbox_head != NOBODY:
         next_arrival_s = min(until, engine.requests[replica.inbox_head].arrival_s)
-    if not replica.step_end_s < next_arrival_s:
+    if not step.end_s < next_arrival_s:
         return
-    running = engine.running[r]
-    members = replica.running
-    block_size = engine.limits[0].block_size
-    phases = engine.phases[r]
-    phases[:] = 0
-    steps_left = engine.steps.shape[0] - engine.counters[NUM_STEPS]
-    for k in range(members):
-        request = engine.requests[running[k]]
-        computed = request.computed_tokens
-        if request.last_token_s != replica.step_start_s or computed != request.known_tokens:
-            return  # this stream has a gap, which an ordinary step must log
-        # The pending step is committed here only if nobody ends in it or in those after.
-        steps_left = min(steps_left, request.end_tokens - computed - 1)
-        if request.held_blocks == blocks_for(computed, block_size):
-            phases[computed % block_size] += 1
-        elif request.held_blocks * block_size < request.end_tokens:
-            return  # a policy reserved some blocks but not all
+    steps_left, max_context = _survey(engine, r)
     if steps_left <= 0:
         return
 
+    block_size = limits.block_size
     steps = 0
-    last_end_s = replica.step_end_s
-    while steps < steps_left and replica.step_end_s < next_arrival_s:
+    while steps < steps_left and step.end_s < next_arrival_s:
         # Members whose last block is full now need one more to go on.
-        needed = phases[(block_size - steps % block_size) % block_size]
+        phase = (block_size - steps % block_size) % block_size
+        needed = engine.phases[r, phase]
         if needed > replica.free_blocks:
             break
-        log_step(engine, r, members, members)
-        last_end_s = replica.step_end_s
         steps += 1
-        replica.free_blocks -= needed
-        replica.step_blocks += needed
-        replica.step_kv_tokens += members
-        replica.context += members
-        replica.max_context += 1
-        replica.gpu_s, replica.host_s = step_time(
+        step.gap_s = step.end_s - replica.committed_s
+        step.streaming_seqs = members
+        engine.steps[engine.counters[NUM_STEPS]] = step
+        engine.counters[NUM_STEPS] += 1
+        replica.committed_s = step.end_s
+        if limits.allocator == PREFIX:
+            _extend_tables(engine, r, steps, block_size)
+        else:
+            replica.free_blocks -= needed
+        max_context += 1
+        step.kv_blocks += needed
+        step.kv_tokens += members
+        step.context_tokens += members
+        step.gpu_s, step.host_s = step_time(
             engine.cost,
             members,
             members,
-            replica.context,
-            replica.max_context,
+            step.context_tokens,
+            max_context,
             0,
             0,
             0.0,
             0,
             members,
         )
-        replica.step_start_s = last_end_s
-        replica.step_end_s = last_end_s + (replica.gpu_s + replica.host_s)
+        start_flight(engine, r, replica.oldest, step.end_s)
     if steps == 0:
         return
-    replica.clock_s = replica.step_start_s
-    replica.kv_tokens = replica.step_kv_tokens
-    replica.step_waiting = replica.waiting
+    replica.clock_s = step.start_s
+    replica.kv_tokens = step.kv_tokens
     for k in range(members):
-        request = engine.requests[running[k]]
+        request = engine.requests[engine.running[r, k]]
         request.computed_tokens += steps
         request.known_tokens += steps
-        request.last_token_s = last_end_s
+        request.last_token_s = replica.committed_s
         request.held_blocks = max(
             request.held_blocks, blocks_for(request.computed_tokens, block_size)
         )
+
+
+@njit
+def _survey(engine: Engine, r: int) -> tuple[int, int]:
+    """Visit the members once: how many steps they can go alike, and the longest context.
+
+    Counts in `phases` how many members are at each place of their last block; where blocks
+    have an identity, also lists them, in running order.
+    """
+    replica = engine.replicas[r]
+    block_size = engine.limits[0].block_size
+    phases = engine.phases[r]
+    phases[:] = 0
+    prefix = engine.limits[0].allocator == PREFIX
+    first, following = engine.prefix.phase_members[r, 0], engine.prefix.phase_members[r, 1]
+    if prefix:
+        first[:block_size] = NOBODY
+    steps_left = engine.steps.shape[0] - engine.counters[NUM_STEPS]
+    max_context = 0
+    for k in range(replica.running - 1, -1, -1):
+        request = engine.requests[engine.running[r, k]]
+        computed = request.computed_tokens
+        if request.last_token_s != replica.committed_s:
+            return 0, 0  # this stream has a gap, which an ordinary step must log
+        # The flying step is committed here only if nobody ends in it or in those after.
+        steps_left = min(steps_left, request.end_tokens - request.known_tokens)
+        max_context = max(max_context, computed)
+        if request.held_blocks == blocks_for(computed, block_size):
+            phases[computed % block_size] += 1
+            if prefix:
+                following[k] = first[computed % block_size]
+                first[computed % block_size] = k
+        elif request.held_blocks * block_size < request.end_tokens:
+            return 0, 0  # a policy reserved some blocks but not all
+    return steps_left, max_context
+
+
+@njit
+def _extend_tables(engine: Engine, r: int, steps: int, block_size: int) -> None:
+    """Step number `steps` of the coast: blocks for who starts one, hashes for who fills one."""
+    first, following = engine.prefix.phase_members[r, 0], engine.prefix.phase_members[r, 1]
+    k = first[(block_size - (steps - 1) % block_size) % block_size]
+    while k != NOBODY:
+        take(engine, r, engine.running[r, k], 1)
+        k = following[k]
+    k = first[(block_size - steps % block_size) % block_size]
+    while k != NOBODY:
+        i = engine.running[r, k]
+        register_full(engine, r, i, engine.requests[i].computed_tokens + steps)
+        k = following[k]

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from cost_models.jit import FLAGS, PLAIN
+from cost_models.jit import FLAGS, PLAIN, caching
 from simulator.engine.advance import Compose, run
 from simulator.engine.state import Engine
 
@@ -29,7 +29,12 @@ def runner(compose: Compose, engine: Engine) -> Run:
     """
     if PLAIN or not hasattr(compose, "py_func"):
         records = as_records(engine)
-        return lambda _, until, stop_at_end: run(records, until, stop_at_end, compose)
+
+        def run_plain(_: Engine, until: float, stop_at_end: bool) -> int:
+            with np.errstate(over="ignore"):  # hashes wrap
+                return run(records, until, stop_at_end, compose)
+
+        return run_plain
     kernel = _kernel()
     policy = _c_function(compose)
     return lambda engine, until, stop_at_end: int(kernel(engine, until, stop_at_end, policy))
@@ -42,7 +47,8 @@ def as_records(engine: Engine) -> Engine:
         dtype = getattr(member, "dtype", None)
         return member.view(np.recarray) if dtype is not None and dtype.names else member
 
-    return Engine(*(view(member) for member in engine))
+    prefix = engine.prefix._replace(blocks=view(engine.prefix.blocks))
+    return Engine(*(view(member) for member in engine))._replace(prefix=prefix)
 
 
 @functools.cache
@@ -69,7 +75,8 @@ def _kernel() -> Callable[..., int]:
     signature = types.int64(
         _engine_type(), types.float64, types.boolean, types.FunctionType(_compose_signature())
     )
-    dispatcher = numba.njit(signature, **FLAGS)(run)
+    with caching():
+        dispatcher = numba.njit(signature, **FLAGS)(run)
     (overload,) = dispatcher.overloads.values()
     return cast(Callable[..., int], overload.entry_point)  # type: ignore[attr-defined]
 
@@ -78,7 +85,8 @@ def _kernel() -> Callable[..., int]:
 def _c_function(compose: Any) -> Any:
     import numba
 
-    return numba.cfunc(_compose_signature(), **FLAGS)(compose.py_func)
+    with caching():
+        return numba.cfunc(_compose_signature(), **FLAGS)(compose.py_func)
 
 
 def announce_compilation(say: Callable[[str], None]) -> None:

@@ -57,7 +57,7 @@ class LogBook:
         some = streaming > 0
         lone_gaps_s = np.concatenate(self._gaps_s)
         gaps = InterTokenGaps(
-            gap_s=np.concatenate([columns["end_s"][some] - columns["start_s"][some], lone_gaps_s]),
+            gap_s=np.concatenate([columns.pop("gap_s")[some], lone_gaps_s]),
             count=np.concatenate([streaming[some], np.ones(len(lone_gaps_s), np.int64)]),
         )
         return Recording(

@@ -67,6 +67,8 @@ class Fleet:
             limits_record(limits, keyed_order=order_key is not None, coast=not events),
             replicas=replicas,
             requests=len(requests),
+            longest=self._longest(limits),
+            segments=requests.segments,
             cost=cost,
             events=events,
         )
@@ -79,6 +81,13 @@ class Fleet:
         self._describe_requests(order_key)
         self._reject_hopeless(reserves_declared)
 
+    def _longest(self, limits: Mapping[str, float]) -> int:
+        """Most tokens that a request comes to."""
+        if not len(self.requests):
+            return 0
+        longest = int((self.requests.prompt_tokens + self.requests.output_tokens).max())
+        return min(longest, int(limits["max_model_len"]))
+
     def _describe_requests(self, order_key: NDArray[np.float64] | None) -> None:
         table, requests = self.engine.requests, self.requests
         limit = self.engine.limits["max_model_len"][0]
@@ -89,6 +98,8 @@ class Fleet:
             requests.output_tokens, table["max_tokens"]
         )
         table["arrival_s"] = requests.arrival_s
+        table["first_segment"] = requests.segment_offsets[:-1]
+        table["num_segments"] = np.diff(requests.segment_offsets)
         if order_key is not None:
             table["order_key"] = order_key
             table["id_rank"] = requests.id_rank()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cost_models.jit import njit
+from cost_models.jit import inlined, njit
 from simulator.engine.state import NUM_EVENTS, Engine
 
 # Kinds of events, in the order in which a step can produce them.
-ARRIVE, REJECT, PREEMPT, ADMIT, RESUME, SCHEDULE, LAUNCH, FINISH, COMMIT = range(9)
+ARRIVE, REJECT, PREEMPT, ADMIT, RESUME, SCHEDULE, LAUNCH, FIRST_TOKEN, FINISH, COMMIT = range(10)
 
 EVENT = np.dtype(
     [
@@ -27,17 +27,21 @@ EVENT = np.dtype(
 )
 
 
-@njit
+@inlined
 def is_on(engine: Engine) -> bool:
     """Whether this run keeps an event log."""
     return bool(engine.events.shape[0] > 0)
 
 
-@njit
+@inlined
 def record(engine: Engine, kind: int, r: int, request: int, value: int, time_s: float) -> None:
     """Append an event if the log is on; `has_room` keeps it from overflowing."""
-    if engine.events.shape[0] == 0:
-        return
+    if is_on(engine):
+        _append(engine, kind, r, request, value, time_s)
+
+
+@njit
+def _append(engine: Engine, kind: int, r: int, request: int, value: int, time_s: float) -> None:
     event = engine.events[engine.counters[NUM_EVENTS]]
     event.kind = kind
     event.replica = r

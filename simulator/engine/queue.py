@@ -9,7 +9,7 @@ those that a preemption puts in front.
 from __future__ import annotations
 
 from cost_models.jit import njit
-from simulator.engine.state import NOBODY, QUEUED, Engine
+from simulator.engine.state import DONE, NOBODY, QUEUED, Engine
 
 
 @njit
@@ -92,4 +92,17 @@ def pop(engine: Engine, r: int) -> int:
     request = engine.requests[i]
     replica.queue_root = _merge(engine, request.left, request.right)
     replica.waiting -= 1
+    drop_ended(engine, r)
     return int(i)
+
+
+@njit
+def drop_ended(engine: Engine, r: int) -> None:
+    """Drop heads that ended while they waited, which `waiting` counts no more.
+
+    Only asynchronous scheduling has them: preempted with their last token in flight.
+    """
+    replica = engine.replicas[r]
+    while replica.queue_root != NOBODY and engine.requests[replica.queue_root].state == DONE:
+        ended = engine.requests[replica.queue_root]
+        replica.queue_root = _merge(engine, ended.left, ended.right)

@@ -23,7 +23,7 @@ NOBODY = -1  # an empty link
 NEVER = np.inf
 
 # Allocators (kv_cache/).
-PAGED, CONTIGUOUS = 0, 1
+PAGED, CONTIGUOUS, PREFIX = 0, 1, 2
 
 REQUEST = np.dtype(
     [
@@ -31,7 +31,8 @@ REQUEST = np.dtype(
         ("computed_tokens", "i8"),  # tokens whose KV exists or is being computed
         ("known_tokens", "i8"),  # prompt, then every sampled token
         ("held_blocks", "i8"),
-        ("scheduled_tokens", "i8"),  # tokens in the step being composed or running
+        ("scheduled_tokens", "i8"),  # tokens in the step being composed
+        ("in_flight", "i8"),  # known tokens that running steps will sample
         ("last_token_s", "f8"),
         ("end_tokens", "i8"),  # known_tokens at which it ends
         ("prompt_tokens", "i8"),
@@ -55,7 +56,16 @@ REQUEST = np.dtype(
         ("recomputed_tokens", "i8"),
         ("cached_tokens", "i8"),
         ("reject_reason", "i8"),
-        ("extent_start", "i8"),  # first block of a contiguous reservation
+        # contiguous allocator
+        ("extent_start", "i8"),  # first block of its reservation
+        # prefix allocator
+        ("seat", "i8"),  # row of its block table
+        ("first_segment", "i8"),  # its prompt's content
+        ("num_segments", "i8"),
+        ("hashed_blocks", "i8"),  # full blocks of its table that have a hash
+        ("chain", "i8"),  # hash of the last of them
+        ("segment", "i8"),  # where the next one starts: a segment of the prompt ...
+        ("segment_start", "i8"),  # ... and the position in the prompt at which that starts
     ],
     align=True,
 )
@@ -75,26 +85,13 @@ REPLICA = np.dtype(
         ("inbox_tail", "i8"),
         ("free_blocks", "i8"),
         ("extents", "i8"),  # contiguous reservations held
+        ("seated", "i8"),  # block tables in use by the prefix allocator
         ("kv_tokens", "i8"),  # tokens in held blocks
-        # the step being composed or running
-        ("pending", "i8"),  # launched, not committed
-        ("step_start_s", "f8"),
-        ("step_end_s", "f8"),
-        ("gpu_s", "f8"),
-        ("host_s", "f8"),
-        ("preempted", "i8"),
-        ("tokens", "i8"),  # useful tokens
-        ("padding", "i8"),
-        ("bubbles", "i8"),
-        ("decode_seqs", "i8"),
-        ("context", "i8"),
-        ("max_context", "i8"),
-        ("prefill_seqs", "i8"),
-        ("prefill_tokens", "i8"),
-        ("step_running", "i8"),
-        ("step_waiting", "i8"),
-        ("step_blocks", "i8"),
-        ("step_kv_tokens", "i8"),
+        ("pending", "i8"),  # steps launched and not committed
+        ("oldest", "i8"),  # row of the first of them in `Engine.flights`
+        ("gpu_free_s", "f8"),  # end of the last of them
+        ("committed_s", "f8"),  # end of the last committed step
+        ("preempted", "i8"),  # in the step being composed
         # static batches
         ("padded_tokens", "i8"),  # length every prompt of the batch is padded to; 0: none
         ("batch_steps", "i8"),  # decode steps of the batch so far
@@ -122,18 +119,20 @@ LIMITS = np.dtype(
         ("hold_finished", "i8"),  # static: finished rows keep their seat
         ("stream", "i8"),  # static: 0: results come back with the batch
         ("coast", "i8"),  # jump over steps that only decode
-        ("victims_only_step_s", "f8"),  # a step that preempted and scheduled nothing
+        ("depth", "i8"),  # steps in flight: 1 synchronous, 2 asynchronous scheduling
+        ("count_steps", "i8"),  # the clock counts steps, for recordings that do
     ],
     align=True,
 )
 
-# One row per committed step; columns as in simulator.recording.Steps.
+# One row per step; columns as in simulator.recording.Steps.
 STEP = np.dtype(
     [
         ("start_s", "f8"),
         ("end_s", "f8"),
         ("gpu_s", "f8"),
         ("host_s", "f8"),
+        ("gap_s", "f8"),  # since the end of the step before: what streaming clients see
         ("context_tokens", "i8"),
         ("kv_tokens", "i8"),
         ("replica", "i4"),
@@ -144,7 +143,7 @@ STEP = np.dtype(
         ("prefill_seqs", "i4"),
         ("prefill_tokens", "i4"),
         ("sampled_tokens", "i4"),
-        ("streaming_seqs", "i4"),  # sampled here and in the step that ended at start_s
+        ("streaming_seqs", "i4"),  # sampled here and in the step before
         ("running", "i4"),
         ("waiting", "i4"),
         ("kv_blocks", "i4"),
@@ -153,8 +152,47 @@ STEP = np.dtype(
     align=True,
 )
 
+# A KV block of the prefix allocator.
+BLOCK = np.dtype(
+    [
+        ("hash", "i8"),
+        ("users", "i4"),
+        ("hashed", "i4"),
+        ("free_before", "i4"),  # neighbours in the free list
+        ("free_after", "i4"),
+        ("bucket_before", "i4"),  # neighbours in its bucket of the hash table
+        ("bucket_after", "i4"),
+    ],
+    align=True,
+)
+
 # Places in `Engine.counters`.
 NUM_STEPS, NUM_GAPS, NUM_EVENTS, NUM_ENDED = 0, 1, 2, 3
+
+
+class PrefixPool(NamedTuple):
+    """Blocks with an identity; all arrays are empty under another allocator.
+
+    Attributes
+    ----------
+    blocks : (R, num_blocks + 1) BLOCK; the last is the anchor of the circular free list.
+    buckets : (R, T, 2) int32 first and last block of each bucket of the hash table, T a
+        power of 2
+    tables : (R, S, W) int32 blocks of each seat's request, in order
+    seats : (R, S) int64 stack of free rows of `tables`
+    phase_members : (R, 2, max(S, block_size)) int64 scratch of the coasting kernel: who is
+        at the same place of a block; first by place, then by member
+    found : (R, W) int32 blocks that the latest look-up found
+    segments : (G, 2) int64 tag and length of the pieces of prompts, see Requests
+    """
+
+    blocks: Records
+    buckets: NDArray[np.int32]
+    tables: NDArray[np.int32]
+    seats: NDArray[np.int64]
+    phase_members: NDArray[np.int64]
+    found: NDArray[np.int32]
+    segments: NDArray[np.int64]
 
 
 class Engine(NamedTuple):
@@ -166,13 +204,16 @@ class Engine(NamedTuple):
     replicas : (R,) REPLICA
     requests : (N,) REQUEST
     running : (R, S) int64 rows of `requests`, in order of their latest admission
-    steps : (capacity,) STEP, drained by the caller when full
+    flights : (R, 2) STEP, launched steps, a ring
+    emitters : (R, 2, S) int64 rows of `requests` for which each flight samples a token
+    steps : (capacity,) STEP, committed steps, drained by the caller when full
     gaps_s : (capacity,) float64, gaps between tokens that were not in successive steps
     ended : (N,) int64 rows of `requests` in the order in which they ended
     events : (capacity,) log.EVENT; capacity 0 switches the event log off
     counters : (4,) int64 rows used in steps, gaps_s, events and ended
     phases : (R, block_size) int64 scratch of the coasting kernel
-    extents : (R, S + 1, 2) int64 start and end block of contiguous reservations
+    extents : (R, S, 2) int64 start and end block of contiguous reservations
+    prefix : the blocks of the prefix allocator
     cost : prices of a step
     """
 
@@ -180,6 +221,8 @@ class Engine(NamedTuple):
     replicas: Records
     requests: Records
     running: NDArray[np.int64]
+    flights: Records
+    emitters: NDArray[np.int64]
     steps: Records
     gaps_s: NDArray[np.float64]
     ended: NDArray[np.int64]
@@ -187,4 +230,5 @@ class Engine(NamedTuple):
     counters: NDArray[np.int64]
     phases: NDArray[np.int64]
     extents: NDArray[np.int64]
+    prefix: PrefixPool
     cost: CostTables

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 
-from cost_models.jit import njit
+from cost_models.jit import inlined, njit
 from cost_models.kernel import step_time
 from simulator.engine import log
-from simulator.engine.queue import push
+from simulator.engine.queue import drop_ended, push
 from simulator.engine.state import (
     DONE,
     NOBODY,
     NUM_ENDED,
     NUM_GAPS,
     NUM_STEPS,
+    PREFIX,
+    QUEUED,
     REJECTED,
+    RUNNING,
     Engine,
 )
 from simulator.engine.verbs import release
+from simulator.kv_cache.prefix import register_full
 from simulator.recording import QUEUE_FULL
 
 
@@ -50,44 +54,60 @@ def launch(engine: Engine, r: int, now: float) -> bool:
     """Price the composed step and start it; False if nothing was composed."""
     replica = engine.replicas[r]
     running = engine.running[r]
-    tokens = decode_seqs = context = max_context = 0
+    place = (replica.oldest + replica.pending) % 2
+    emitters = engine.emitters[r, place]
+    tokens = decode_seqs = context = max_context = sampled = 0
     prefill_seqs = prefill_tokens = prefill_kv = 0
     prefill_area = 0.0
+    if log.is_on(engine):
+        _log_schedule(engine, r, now)
     for k in range(replica.running):
         request = engine.requests[running[k]]
         chunk = request.scheduled_tokens
         if chunk == 0:
             continue
+        request.scheduled_tokens = 0
         end = request.computed_tokens
         tokens += chunk
         if chunk == 1 and end > request.prompt_tokens:
             decode_seqs += 1
             context += end
-            if end > max_context:
-                max_context = end
+            max_context = max(max_context, end)
         else:
             prefill_seqs += 1
             prefill_tokens += chunk
             prefill_area += chunk * (end - chunk + 0.5 * chunk)
             prefill_kv += end
+        if end == request.known_tokens:  # its last known token is in: one more will be known
+            request.known_tokens += 1
+            request.in_flight += 1
+            emitters[sampled] = running[k]
+            sampled += 1
     if tokens == 0 and replica.preempted == 0:
         return False
 
-    replica.tokens = tokens
-    replica.padding = 0
-    replica.bubbles = 0
-    replica.decode_seqs = decode_seqs
-    replica.context = context
-    replica.max_context = max_context
-    replica.prefill_seqs = prefill_seqs
-    replica.prefill_tokens = prefill_tokens
+    step = engine.flights[r, place]
+    step.scheduled_tokens = tokens
+    step.padding_tokens = 0
+    step.bubble_seqs = 0
+    step.decode_seqs = decode_seqs
+    step.context_tokens = context
+    step.prefill_seqs = prefill_seqs
+    step.prefill_tokens = prefill_tokens
+    step.sampled_tokens = sampled
+    step.replica = r
+    step.running = replica.running
+    step.waiting = replica.waiting
+    step.kv_blocks = engine.limits[0].usable_blocks - replica.free_blocks
+    step.kv_tokens = replica.kv_tokens
+    step.preempted = replica.preempted
     if tokens == 0:
-        replica.gpu_s = engine.limits[0].victims_only_step_s
-        replica.host_s = 0.0
+        step.gpu_s = 0.0  # it only preempted
+        step.host_s = 0.0
     elif replica.padded_tokens > 0:
-        _price_padded(engine, r)
+        _price_padded(engine, r, place)
     else:
-        replica.gpu_s, replica.host_s = step_time(
+        step.gpu_s, step.host_s = step_time(
             engine.cost,
             tokens,
             decode_seqs,
@@ -99,108 +119,117 @@ def launch(engine: Engine, r: int, now: float) -> bool:
             prefill_kv,
             decode_seqs + prefill_seqs,
         )
-    replica.step_start_s = now
-    replica.step_end_s = now + (replica.gpu_s + replica.host_s)
-    replica.step_running = replica.running
-    replica.step_waiting = replica.waiting
-    replica.step_blocks = engine.limits[0].usable_blocks - replica.free_blocks
-    replica.step_kv_tokens = replica.kv_tokens
-    replica.pending = 1
-    if log.is_on(engine):
-        _log_launch(engine, r, now)
+    replica.preempted = 0
+    start_flight(engine, r, place, now)
+    replica.pending += 1
+    if engine.limits[0].count_steps:
+        replica.clock_s = now + 1.0
+    log.record(engine, log.LAUNCH, r, NOBODY, replica.free_blocks, now)
     return True
 
 
+@inlined
+def start_flight(engine: Engine, r: int, place: int, now: float) -> None:
+    """Set the times of a priced step that is composed at `now`.
+
+    Synchronous scheduling: the host works, then the GPU.  Asynchronous: the host works on
+    this step while the GPU runs the one before.
+    """
+    replica = engine.replicas[r]
+    step = engine.flights[r, place]
+    if engine.limits[0].depth == 1:
+        step.start_s = now
+        step.end_s = now + (step.gpu_s + step.host_s)
+    else:
+        step.start_s = max(replica.gpu_free_s, now + step.host_s)
+        step.end_s = step.start_s + step.gpu_s
+    replica.gpu_free_s = step.end_s
+
+
 @njit
-def _log_launch(engine: Engine, r: int, now: float) -> None:
+def _log_schedule(engine: Engine, r: int, now: float) -> None:
     for k in range(engine.replicas[r].running):
         i = engine.running[r, k]
         if engine.requests[i].scheduled_tokens > 0:
             log.record(engine, log.SCHEDULE, r, i, engine.requests[i].scheduled_tokens, now)
-    log.record(engine, log.LAUNCH, r, NOBODY, engine.replicas[r].free_blocks, now)
 
 
 @njit
-def _price_padded(engine: Engine, r: int) -> None:
+def _price_padded(engine: Engine, r: int, place: int) -> None:
     """Price a static batch: every row counts, at the padded length, finished or not."""
     replica = engine.replicas[r]
+    step = engine.flights[r, place]
     rows = replica.running
-    if replica.prefill_seqs > 0:
-        length = replica.padded_tokens
-        replica.padding = rows * length - replica.tokens
-        replica.gpu_s, replica.host_s = step_time(
-            engine.cost,
-            rows * length,
-            0,
-            0,
-            0,
-            rows,
-            rows * length,
-            rows * (0.5 * length * length),
-            rows * length,
-            rows,
+    length = replica.padded_tokens
+    if step.prefill_seqs > 0:
+        step.padding_tokens = rows * length - step.scheduled_tokens
+        area = rows * (0.5 * length * length)
+        step.gpu_s, step.host_s = step_time(
+            engine.cost, rows * length, 0, 0, 0, rows, rows * length, area, rows * length, rows
         )
     else:
         replica.batch_steps += 1
-        replica.bubbles = rows - replica.decode_seqs
-        length = replica.padded_tokens + replica.batch_steps
-        replica.gpu_s, replica.host_s = step_time(
-            engine.cost,
-            rows,
-            rows,
-            rows * length,
-            length,
-            0,
-            0,
-            0.0,
-            0,
-            rows,
+        step.bubble_seqs = rows - step.decode_seqs
+        length += replica.batch_steps
+        step.gpu_s, step.host_s = step_time(
+            engine.cost, rows, rows, rows * length, length, 0, 0, 0.0, 0, rows
         )
 
 
 @njit
 def commit(engine: Engine, r: int) -> int:
-    """Make the pending step's results visible; returns how many requests ended."""
+    """Make the oldest flight's results visible; returns how many requests ended."""
+    limits = engine.limits[0]
     replica = engine.replicas[r]
-    running = engine.running[r]
-    start = replica.step_start_s
-    end = replica.step_end_s
-    sampled = streaming = ended = kept = 0
-    for k in range(replica.running):
-        i = running[k]
+    step = engine.flights[r, replica.oldest]
+    emitters = engine.emitters[r, replica.oldest]
+    end = step.end_s
+    streaming = ended = left = delivered = 0
+    for k in range(step.sampled_tokens):
+        i = emitters[k]
         request = engine.requests[i]
-        if request.scheduled_tokens > 0:
-            request.scheduled_tokens = 0
-            if request.computed_tokens == request.known_tokens:
-                sampled += 1
-                request.known_tokens += 1
-                if math.isnan(request.first_token_s):
-                    request.first_token_s = end
-                elif request.last_token_s == start:
-                    streaming += 1
-                elif engine.limits[0].stream:
-                    engine.gaps_s[engine.counters[NUM_GAPS]] = end - request.last_token_s
-                    engine.counters[NUM_GAPS] += 1
-                request.last_token_s = end
-                if request.known_tokens == request.end_tokens:
-                    if engine.limits[0].stream:
-                        _end(engine, r, i, end)
-                        ended += 1
-                    if not engine.limits[0].hold_finished:
-                        release(engine, r, i)
-                        continue
-                    replica.done += 1
-        running[kept] = i
-        kept += 1
-    replica.running = kept
-    if not engine.limits[0].stream:
-        streaming = 0  # the client sees no gaps: all tokens come with the batch
+        request.in_flight -= 1
+        if request.state == DONE:
+            request.known_tokens -= 1
+            continue  # it ended while this step was already composed: a wasted token
+        delivered += 1
+        if math.isnan(request.first_token_s):
+            request.first_token_s = end
+            log.record(engine, log.FIRST_TOKEN, r, i, 0, end)
+        elif not limits.stream:
+            pass  # the client sees no gaps: all tokens come with the batch
+        elif request.last_token_s == replica.committed_s:
+            streaming += 1
+        else:
+            engine.gaps_s[engine.counters[NUM_GAPS]] = end - request.last_token_s
+            engine.counters[NUM_GAPS] += 1
+        request.last_token_s = end
+        if request.known_tokens - request.in_flight == request.end_tokens:
+            if limits.stream:
+                _end(engine, r, i, end)
+                ended += 1
+            if limits.hold_finished:
+                replica.done += 1
+            else:
+                left += 1
+        elif limits.depth == 2 and limits.allocator == PREFIX and request.state == RUNNING:
+            # Only now is the token known, and with it the hash of the block it may fill.
+            register_full(engine, r, i, request.computed_tokens - request.in_flight)
+    if left > 0:
+        _leave(engine, r)
     if replica.done > 0 and replica.done == replica.running:
-        ended += _finish_batch(engine, r)
-    log_step(engine, r, sampled, streaming)
-    replica.pending = 0
-    replica.preempted = 0
-    replica.clock_s = end
+        ended += _finish_batch(engine, r, end)
+    step.sampled_tokens = delivered
+    step.streaming_seqs = streaming
+    step.gap_s = end - replica.committed_s
+    engine.steps[engine.counters[NUM_STEPS]] = step
+    engine.counters[NUM_STEPS] += 1
+    replica.committed_s = end
+    replica.oldest = (replica.oldest + 1) % 2
+    replica.pending -= 1
+    replica.stalled = 0
+    if not limits.count_steps:
+        replica.clock_s = max(replica.clock_s, end)
     log.record(engine, log.COMMIT, r, NOBODY, replica.free_blocks, end)
     return ended
 
@@ -209,6 +238,10 @@ def commit(engine: Engine, r: int) -> int:
 def _end(engine: Engine, r: int, i: int, now: float) -> None:
     """The client of request `i` has its last token."""
     request = engine.requests[i]
+    if request.state == RUNNING and not engine.limits[0].hold_finished:
+        release(engine, r, i)
+    elif request.state == QUEUED:  # preempted while its last token was in flight
+        engine.replicas[r].waiting -= 1
     request.state = DONE
     request.finished_s = now
     engine.replicas[r].outstanding -= 1
@@ -217,15 +250,29 @@ def _end(engine: Engine, r: int, i: int, now: float) -> None:
 
 
 @njit
-def _finish_batch(engine: Engine, r: int) -> int:
-    """The last row of a static batch is done: all leave, and results come back."""
+def _leave(engine: Engine, r: int) -> None:
+    """Close the ranks of the running list, and of the queue's head, behind who has ended."""
+    replica = engine.replicas[r]
+    running = engine.running[r]
+    kept = 0
+    for k in range(replica.running):
+        if engine.requests[running[k]].state != DONE:
+            running[kept] = running[k]
+            kept += 1
+    replica.running = kept
+    drop_ended(engine, r)
+
+
+@njit
+def _finish_batch(engine: Engine, r: int, now: float) -> int:
+    """The last row of a static batch is done: all leave; without streaming, results come."""
     replica = engine.replicas[r]
     ended = 0
     for k in range(replica.running):
         i = engine.running[r, k]
         if not engine.limits[0].stream:
-            engine.requests[i].first_token_s = replica.step_end_s
-            _end(engine, r, i, replica.step_end_s)
+            engine.requests[i].first_token_s = now
+            _end(engine, r, i, now)
             ended += 1
         release(engine, r, i)
     replica.running = 0
@@ -235,34 +282,7 @@ def _finish_batch(engine: Engine, r: int) -> int:
     return ended
 
 
-@njit
+@inlined
 def _note_end(engine: Engine, i: int) -> None:
     engine.ended[engine.counters[NUM_ENDED]] = i
     engine.counters[NUM_ENDED] += 1
-
-
-@njit
-def log_step(engine: Engine, r: int, sampled: int, streaming: int) -> None:
-    """Write the committed step's row."""
-    replica = engine.replicas[r]
-    row = engine.steps[engine.counters[NUM_STEPS]]
-    engine.counters[NUM_STEPS] += 1
-    row.start_s = replica.step_start_s
-    row.end_s = replica.step_end_s
-    row.gpu_s = replica.gpu_s
-    row.host_s = replica.host_s
-    row.context_tokens = replica.context
-    row.kv_tokens = replica.step_kv_tokens
-    row.replica = r
-    row.scheduled_tokens = replica.tokens
-    row.padding_tokens = replica.padding
-    row.bubble_seqs = replica.bubbles
-    row.decode_seqs = replica.decode_seqs
-    row.prefill_seqs = replica.prefill_seqs
-    row.prefill_tokens = replica.prefill_tokens
-    row.sampled_tokens = sampled
-    row.streaming_seqs = streaming
-    row.running = replica.step_running
-    row.waiting = replica.step_waiting
-    row.kv_blocks = replica.step_blocks
-    row.preempted = replica.preempted

@@ -6,54 +6,61 @@ next step.  It returns 1 if it would compose the same step again as long as ever
 decodes and nothing arrives, ends or runs out of blocks (the engine then skips asking),
 else 0.
 
-Reading: `num_running`, `running_at`, `num_waiting`, `head`, `wanted_tokens`, and the
-records themselves (``engine.requests[i].prompt_tokens``, ``engine.limits[0]``).
+Reading: `num_running`, `running_at`, `num_waiting`, `head`, `cached_tokens`,
+`wanted_tokens`, and the records themselves (``engine.requests[i].prompt_tokens``,
+``engine.limits[0]``).
 Writing: `admit`, `grow`, `preempt`, `sleep_until`; for static batches `seat`, `hold`,
 `pad_batch`.  The engine itself delivers, finishes and releases.
 """
 
 from __future__ import annotations
 
-from cost_models.jit import njit
+from cost_models.jit import inlined, njit
 from simulator.engine import log
 from simulator.engine.queue import pop, push_front
-from simulator.engine.state import CONTIGUOUS, RUNNING, Engine
-from simulator.kv_cache import contiguous
+from simulator.engine.state import CONTIGUOUS, PREFIX, RUNNING, Engine
+from simulator.kv_cache import contiguous, prefix
 from simulator.kv_cache.paged import blocks_for
 
 
-@njit
+@inlined
 def num_running(engine: Engine, r: int) -> int:
     """Requests that hold a seat."""
     return int(engine.replicas[r].running)
 
 
-@njit
+@inlined
 def running_at(engine: Engine, r: int, place: int) -> int:
     """Request at `place` of the running list, which is in order of admission."""
     return int(engine.running[r, place])
 
 
-@njit
+@inlined
 def num_waiting(engine: Engine, r: int) -> int:
     """Requests in the waiting queue."""
     return int(engine.replicas[r].waiting)
 
 
-@njit
+@inlined
 def head(engine: Engine, r: int) -> int:
     """First request of the waiting queue; -1 if it is empty."""
     return int(engine.replicas[r].queue_root)
 
 
-@njit
+@inlined
 def wanted_tokens(engine: Engine, i: int) -> int:
-    """Known tokens of request `i` whose KV does not exist yet: 1 for a decode."""
+    """Known tokens of request `i` whose KV does not exist yet: 1 for a decode.
+
+    Under asynchronous scheduling a token that a running step will sample counts as known;
+    0 means that the last one is already on its way.
+    """
     request = engine.requests[i]
+    if request.known_tokens >= request.prompt_tokens + request.max_tokens:
+        return 0
     return int(request.known_tokens - request.computed_tokens)
 
 
-@njit
+@inlined
 def grow(engine: Engine, r: int, i: int, tokens: int) -> bool:
     """Put `tokens` more tokens of the running request `i` into the step.
 
@@ -62,22 +69,49 @@ def grow(engine: Engine, r: int, i: int, tokens: int) -> bool:
     """
     request = engine.requests[i]
     replica = engine.replicas[r]
+    block_size = engine.limits[0].block_size
     end = request.computed_tokens + tokens
-    missing = blocks_for(end, engine.limits[0].block_size) - request.held_blocks
-    if missing > 0:
-        if missing > replica.free_blocks:
-            return False
-        replica.free_blocks -= missing
-        request.held_blocks += missing
+    if end > request.held_blocks * block_size and not _take_blocks(engine, r, i, end):
+        return False
     request.computed_tokens = end
     request.scheduled_tokens += tokens
     replica.kv_tokens += tokens
+    if engine.limits[0].allocator == PREFIX and end >= (request.hashed_blocks + 1) * block_size:
+        prefix.register_full(engine, r, i, min(end, request.known_tokens - request.in_flight))
     return True
 
 
 @njit
-def seat(engine: Engine, r: int) -> int:
-    """Move the head of the queue to the end of the running list, without KV or tokens."""
+def _take_blocks(engine: Engine, r: int, i: int, tokens: int) -> bool:
+    """Blocks for the first `tokens` tokens of request `i`; False if they are not there."""
+    request = engine.requests[i]
+    replica = engine.replicas[r]
+    missing = blocks_for(tokens, engine.limits[0].block_size) - request.held_blocks
+    if missing > replica.free_blocks:
+        return False
+    if engine.limits[0].allocator == PREFIX:
+        prefix.take(engine, r, i, missing)
+    else:
+        replica.free_blocks -= missing
+        request.held_blocks += missing
+    return True
+
+
+@njit
+def cached_tokens(engine: Engine, r: int) -> int:
+    """Leading tokens of the head of the queue whose KV is in the prefix cache."""
+    if engine.limits[0].allocator != PREFIX:
+        return 0
+    i = engine.replicas[r].queue_root
+    return int(prefix.look_up(engine, r, i) * engine.limits[0].block_size)
+
+
+@njit
+def seat(engine: Engine, r: int, cached: int) -> int:
+    """Move the head of the queue to the end of the running list, without KV or tokens.
+
+    `cached`: tokens of it that the prefix cache has.
+    """
     replica = engine.replicas[r]
     i = pop(engine, r)
     request = engine.requests[i]
@@ -86,22 +120,25 @@ def seat(engine: Engine, r: int) -> int:
     request.state = RUNNING
     if request.preemptions == 0:
         request.admitted_s = replica.clock_s
-        log.record(engine, log.ADMIT, r, i, 0, replica.clock_s)
+        log.record(engine, log.ADMIT, r, i, cached, replica.clock_s)
     else:
-        log.record(engine, log.RESUME, r, i, 0, replica.clock_s)
+        log.record(engine, log.RESUME, r, i, cached, replica.clock_s)
     return i
 
 
 @njit
-def admit(engine: Engine, r: int, tokens: int, reserve_tokens: int, spare_blocks: int) -> bool:
-    """Admit the head of the queue with its first `tokens` tokens in this step.
+def admit(
+    engine: Engine, r: int, cached: int, tokens: int, reserve_tokens: int, spare_blocks: int
+) -> bool:
+    """Admit the head of the queue with its first chunk in this step.
 
     Parameters
     ----------
-    tokens : size of its first chunk.
-    reserve_tokens : the blocks of so many tokens must be free now.  Paged blocks are only
-        looked at, those of the first chunk are taken; a contiguous allocator reserves the
-        request's prompt and declared max_tokens whatever is asked here.
+    cached : what `cached_tokens` has just said; these tokens are not computed again.
+    tokens : size of the first chunk, which follows them.
+    reserve_tokens : blocks for so many tokens of the request must be there now.  They are
+        only looked at, those of the first chunk are taken; a contiguous allocator reserves
+        the request's prompt and declared max_tokens whatever is asked here.
     spare_blocks : blocks that must stay free beside them (the watermark).
 
     Returns False, and changes nothing, when the blocks are not there.
@@ -114,14 +151,23 @@ def admit(engine: Engine, r: int, tokens: int, reserve_tokens: int, spare_blocks
         place = contiguous.find_gap(engine, r, blocks)
         if place == contiguous.FULL or blocks + spare_blocks > replica.free_blocks:
             return False
-        i = seat(engine, r)
+        i = seat(engine, r, 0)
         contiguous.reserve(engine, r, i, blocks, place)
         hold(engine, r, i, blocks)
-    else:
-        blocks = blocks_for(max(tokens, reserve_tokens), limits.block_size)
-        if blocks + spare_blocks > replica.free_blocks:
-            return False
-        i = seat(engine, r)
+        return grow(engine, r, i, tokens)
+
+    hits = cached // limits.block_size
+    needed = blocks_for(max(cached + tokens, reserve_tokens), limits.block_size) - hits
+    if hits > 0:
+        needed += prefix.free_among_found(engine, r, hits)
+    if needed + spare_blocks > replica.free_blocks:
+        return False
+    i = seat(engine, r, cached)
+    if limits.allocator == PREFIX:
+        prefix.share_found(engine, r, i, hits)
+        request.computed_tokens = cached
+        request.cached_tokens += cached
+        replica.kv_tokens += cached
     return grow(engine, r, i, tokens)
 
 
@@ -137,8 +183,11 @@ def release(engine: Engine, r: int, i: int) -> None:
     """Give back all KV of request `i`."""
     request = engine.requests[i]
     replica = engine.replicas[r]
-    replica.free_blocks += request.held_blocks
     replica.kv_tokens -= request.computed_tokens
+    if engine.limits[0].allocator == PREFIX:
+        prefix.release(engine, r, i)
+    else:
+        replica.free_blocks += request.held_blocks
     if engine.limits[0].allocator == CONTIGUOUS:
         contiguous.release(engine, r, i)
     request.held_blocks = 0

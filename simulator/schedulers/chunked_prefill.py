@@ -11,6 +11,7 @@ from cost_models.jit import njit
 from simulator.engine.state import Engine
 from simulator.engine.verbs import (
     admit,
+    cached_tokens,
     grow,
     head,
     num_running,
@@ -44,6 +45,9 @@ def compose(engine: Engine, r: int, now: float) -> int:
             budget,
             limits.max_model_len - 1 - engine.requests[i].computed_tokens,
         )
+        if chunk <= 0:  # its last token is on its way
+            place += 1
+            continue
         lost_its_seat = False
         while not grow(engine, r, i, chunk):
             victim_place = choose_victim(engine, r)
@@ -67,12 +71,14 @@ def compose(engine: Engine, r: int, now: float) -> int:
         if i < 0:
             break
         known = engine.requests[i].known_tokens
-        chunk = min(known, longest_chunk)
+        cached = cached_tokens(engine, r)
+        chunk = min(known - cached, longest_chunk)
         if not limits.chunked_prefill and chunk > budget:
             break
         chunk = min(chunk, budget)
         watermark = limits.watermark_blocks if num_running(engine, r) > 0 else 0
-        if not admit(engine, r, chunk, known if limits.reserve_full_isl else chunk, watermark):
+        reserve = known if limits.reserve_full_isl else 0
+        if not admit(engine, r, cached, chunk, reserve, watermark):
             break
         admitted = True
         budget -= chunk

@@ -77,7 +77,7 @@ def compose(engine: Engine, r: int, now: float) -> int:
         blocks = blocks_for(prompt + output, limits.block_size)
         if (rows + 1) * blocks > limits.usable_blocks:
             break
-        seat(engine, r)
+        seat(engine, r, 0)
         rows += 1
         longest_prompt, longest_output, row_blocks = prompt, output, blocks
     for place in range(rows):

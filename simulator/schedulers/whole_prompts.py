@@ -6,6 +6,7 @@ from cost_models.jit import njit
 from simulator.engine.state import Engine
 from simulator.engine.verbs import (
     admit,
+    cached_tokens,
     grow,
     head,
     num_running,
@@ -29,11 +30,13 @@ def admit_whole(engine: Engine, r: int, budget: int) -> bool:
         i = head(engine, r)
         if i < 0:
             break
-        tokens = engine.requests[i].known_tokens
+        known = engine.requests[i].known_tokens
+        cached = cached_tokens(engine, r)
+        tokens = known - cached
         if tokens > budget:
             break
         spare = limits.watermark_blocks if num_running(engine, r) > 0 else 0
-        if not admit(engine, r, tokens, tokens, spare):
+        if not admit(engine, r, cached, tokens, known, spare):
             break
         budget -= tokens
         admitted = True

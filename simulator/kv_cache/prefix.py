@@ -1,0 +1,272 @@
+"""Paged KV blocks with an identity: automatic prefix caching as vLLM V1 does it.
+
+Rules of vllm/v1/core/{kv_cache_manager,block_pool}.py (0.33).  A full block is known by a
+hash over its tokens and all before them, from the step that schedules its last token.  A
+released block keeps its hash and its place in the pool until it is taken for something
+else: blocks are taken from the front of the free list, those that never had a hash are
+released to its front, hashed ones to its end, the tail of a chain before its head, which
+makes the list an LRU.
+
+A token is (tag, position in its segment).  Hashes are 64 bits wide: among the 10^7 blocks
+of a large run a collision has a probability of 10^-5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cost_models.jit import njit
+from simulator.engine.state import NOBODY, Engine
+
+_MULTIPLIER = np.int64(-7046029254386353131)  # 2^64 / golden ratio, as in splitmix64
+_SHIFT = np.int64(29)
+
+
+@njit
+def _mix(chain: int, value: int) -> int:
+    """Fold a value into a hash; wraps modulo 2^64."""
+    mixed = (np.int64(chain) ^ np.int64(value)) * _MULTIPLIER
+    mixed = (mixed ^ (mixed >> _SHIFT)) * _MULTIPLIER
+    return int(mixed ^ (mixed >> _SHIFT))
+
+
+@njit
+def own_tag(i: int) -> int:
+    """Tag of what only request `i` has in its prompt."""
+    return -2 * i - 1
+
+
+@njit
+def output_tag(i: int) -> int:
+    """Tag of the tokens that request `i` generates."""
+    return -2 * i - 2
+
+
+@njit
+def block_hash(
+    engine: Engine, i: int, block: int, chain: int, segment: int, start: int
+) -> tuple[int, int, int]:
+    """Hash of block number `block` of request `i`.
+
+    Parameters
+    ----------
+    chain : hash of the block before it.
+    segment, start : segment in which the block before it ended, and that segment's position
+        in the prompt: a cursor that only moves forward.
+
+    Returns
+    -------
+    (chain, segment, start) for the block after it.
+    """
+    request = engine.requests[i]
+    segments = engine.prefix.segments
+    last_segment = request.first_segment + request.num_segments
+    position = block * engine.limits[0].block_size
+    end = position + engine.limits[0].block_size
+    while position < end:
+        if segment < last_segment:
+            stop = start + segments[segment, 1]
+            if stop <= position:
+                start = stop
+                segment += 1
+                continue
+            tag = segments[segment, 0]
+            origin = start
+        elif position < request.prompt_tokens:
+            tag = own_tag(i)
+            origin = start
+            stop = request.prompt_tokens
+        else:
+            tag = output_tag(i)
+            origin = request.prompt_tokens
+            stop = end
+        length = min(end, stop) - position
+        chain = _mix(_mix(_mix(chain, tag), position - origin), length)
+        position += length
+    return chain, segment, start
+
+
+@njit
+def _bucket(engine: Engine, hash_: int) -> int:
+    return int(hash_ & (engine.prefix.buckets.shape[1] - 1))
+
+
+@njit
+def _find(engine: Engine, r: int, hash_: int) -> int:
+    """The block that was registered first under this hash, NOBODY if there is none."""
+    blocks = engine.prefix.blocks[r]
+    block = engine.prefix.buckets[r, _bucket(engine, hash_), 0]
+    while block != NOBODY and blocks[block].hash != hash_:
+        block = blocks[block].bucket_after
+    return int(block)
+
+
+@njit
+def _register(engine: Engine, r: int, block: int, hash_: int) -> None:
+    """Make a full block findable, behind those that already have its hash."""
+    blocks = engine.prefix.blocks[r]
+    bucket = engine.prefix.buckets[r, _bucket(engine, hash_)]
+    row = blocks[block]
+    row.hash = hash_
+    row.hashed = 1
+    row.bucket_before = bucket[1]
+    row.bucket_after = NOBODY
+    if bucket[1] == NOBODY:
+        bucket[0] = block
+    else:
+        blocks[bucket[1]].bucket_after = block
+    bucket[1] = block
+
+
+@njit
+def _forget(engine: Engine, r: int, block: int) -> None:
+    """Drop the hash of a block that is taken for something else."""
+    blocks = engine.prefix.blocks[r]
+    row = blocks[block]
+    bucket = engine.prefix.buckets[r, _bucket(engine, row.hash)]
+    if row.bucket_before == NOBODY:
+        bucket[0] = row.bucket_after
+    else:
+        blocks[row.bucket_before].bucket_after = row.bucket_after
+    if row.bucket_after == NOBODY:
+        bucket[1] = row.bucket_before
+    else:
+        blocks[row.bucket_after].bucket_before = row.bucket_before
+    row.hashed = 0
+
+
+@njit
+def _unlink(engine: Engine, r: int, block: int) -> None:
+    """Take a block out of the free list, wherever it is."""
+    blocks = engine.prefix.blocks[r]
+    row = blocks[block]
+    blocks[row.free_before].free_after = row.free_after
+    blocks[row.free_after].free_before = row.free_before
+
+
+@njit
+def _link_after(engine: Engine, r: int, block: int, place: int) -> None:
+    """Put a block into the free list behind `place`."""
+    blocks = engine.prefix.blocks[r]
+    row = blocks[block]
+    row.free_before = place
+    row.free_after = blocks[place].free_after
+    blocks[row.free_after].free_before = block
+    blocks[place].free_after = block
+
+
+@njit
+def look_up(engine: Engine, r: int, i: int) -> int:
+    """How many leading blocks of request `i` are cached; their ids go to `found`.
+
+    At least the last known token must be computed, so that the block that holds it never
+    counts.  Changes nothing but the request's cursor, which `share_found` starts from.
+    """
+    request = engine.requests[i]
+    most = (request.known_tokens - 1) // engine.limits[0].block_size
+    found = engine.prefix.found[r]
+    chain = 0
+    segment = request.first_segment
+    start = 0
+    hits = 0
+    while True:
+        request.chain = chain
+        request.segment = segment
+        request.segment_start = start
+        if hits == most:
+            break
+        chain, segment, start = block_hash(engine, i, hits, chain, segment, start)
+        block = _find(engine, r, chain)
+        if block == NOBODY:
+            break
+        found[hits] = block
+        hits += 1
+    return hits
+
+
+@njit
+def free_among_found(engine: Engine, r: int, hits: int) -> int:
+    """How many of the blocks just found nobody holds: using them takes them off the list."""
+    found = engine.prefix.found[r]
+    free = 0
+    for k in range(hits):
+        if engine.prefix.blocks[r, found[k]].users == 0:
+            free += 1
+    return free
+
+
+@njit
+def share_found(engine: Engine, r: int, i: int, hits: int) -> None:
+    """Start the block table of request `i`, just seated, with the blocks just found."""
+    request = engine.requests[i]
+    replica = engine.replicas[r]
+    request.seat = engine.prefix.seats[r, replica.seated]
+    replica.seated += 1
+    table = engine.prefix.tables[r, request.seat]
+    found = engine.prefix.found[r]
+    for k in range(hits):
+        row = engine.prefix.blocks[r, found[k]]
+        if row.users == 0:
+            _unlink(engine, r, found[k])
+            replica.free_blocks -= 1
+        row.users += 1
+        table[k] = found[k]
+    request.held_blocks = hits
+    request.hashed_blocks = hits
+
+
+@njit
+def take(engine: Engine, r: int, i: int, count: int) -> None:
+    """Extend the block table of request `i` by `count` blocks from the front of the list."""
+    request = engine.requests[i]
+    blocks = engine.prefix.blocks[r]
+    anchor = blocks.shape[0] - 1
+    table = engine.prefix.tables[r, request.seat]
+    for k in range(request.held_blocks, request.held_blocks + count):
+        block = blocks[anchor].free_after
+        _unlink(engine, r, block)
+        if blocks[block].hashed:
+            _forget(engine, r, block)
+        blocks[block].users = 1
+        table[k] = block
+    request.held_blocks += count
+    engine.replicas[r].free_blocks -= count
+
+
+@njit
+def register_full(engine: Engine, r: int, i: int, tokens: int) -> None:
+    """Give a hash to the blocks of request `i` that its first `tokens` tokens fill."""
+    request = engine.requests[i]
+    full = tokens // engine.limits[0].block_size
+    table = engine.prefix.tables[r, request.seat]
+    while request.hashed_blocks < full:
+        block = request.hashed_blocks
+        request.chain, request.segment, request.segment_start = block_hash(
+            engine, i, block, request.chain, request.segment, request.segment_start
+        )
+        _register(engine, r, table[block], request.chain)
+        request.hashed_blocks += 1
+
+
+@njit
+def release(engine: Engine, r: int, i: int) -> None:
+    """Give back the block table of request `i`."""
+    request = engine.requests[i]
+    replica = engine.replicas[r]
+    blocks = engine.prefix.blocks[r]
+    anchor = blocks.shape[0] - 1
+    table = engine.prefix.tables[r, request.seat]
+    front = anchor
+    for k in range(request.held_blocks - 1, -1, -1):
+        block = table[k]
+        blocks[block].users -= 1
+        if blocks[block].users > 0:
+            continue
+        replica.free_blocks += 1
+        if blocks[block].hashed:
+            _link_after(engine, r, block, blocks[anchor].free_before)
+        else:
+            _link_after(engine, r, block, front)
+            front = block
+    replica.seated -= 1
+    engine.prefix.seats[r, replica.seated] = request.seat
