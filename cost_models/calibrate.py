@@ -16,11 +16,15 @@ from cost_models.importers.profile import Profile
 
 Array = NDArray[np.float64]
 
-# Tokens at which a grid is kept: dense where CUDA graphs and tiles change, coarse above.
-GRID_M = (
-    *(1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768),
-    *(1024, 1536, 2048, 3072, 4096, 8192, 16384),
+# Token counts of a grid: the usual ones, and those that their neighbours would miss by more
+# than this on average; fp8 products jump by up to 1.8 times from one count to the next.
+GRID_TOKENS = frozenset(
+    (
+        *(1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768),
+        *(1024, 1536, 2048, 3072, 4096, 8192, 16384),
+    )
 )
+GRID_TOKENS_TOLERANCE = 0.1
 GRID_SMALLEST_WIDTH = 256
 GRID_SMALLEST_CONTEXT = 16
 FEWEST_GRID_ROWS = 2000  # a smaller profile gets the roofline alone
@@ -50,6 +54,22 @@ def _left_out(grid: Array, axis: int, nodes: list[int]) -> Array:
     return result[~np.isnan(result)]
 
 
+def _thin(grid: Array, nodes: list[int]) -> tuple[Array, list[int]]:
+    """Leave out unusual nodes of the first axis, the least missed first, to the tolerance."""
+    kept = list(range(len(nodes)))
+    while True:
+        logs = np.log([nodes[i] for i in kept])
+        share = ((logs[1:-1] - logs[:-2]) / (logs[2:] - logs[:-2]))[:, None, None]
+        below, here, above = grid[kept[:-2]], grid[kept[1:-1]], grid[kept[2:]]
+        missed = np.abs(((1 - share) * below + share * above) / here - 1).mean(axis=(1, 2))
+        usual = [nodes[i] in GRID_TOKENS for i in kept[1:-1]]
+        missed = np.where(usual, np.inf, missed)
+        least = int(np.argmin(missed))
+        if missed[least] > GRID_TOKENS_TOLERANCE:
+            return grid[kept], [nodes[i] for i in kept]
+        del kept[least + 1]
+
+
 def _permille(grid: Array) -> list[list[int]]:
     rows = np.rint(1000 * grid).astype(int).reshape(-1, grid.shape[-1])
     return [[int(value) for value in row] for row in rows]
@@ -60,6 +80,7 @@ def calibrate_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[Gemm, dic
     roofline, at_bound = fit.fit_gemm(table, gpu, dtype)
     width = DTYPE_BYTES[dtype]
     used = table[(table["n"] >= GRID_SMALLEST_WIDTH) & (table["k"] >= GRID_SMALLEST_WIDTH)]
+    used = used[used["m"] <= max(GRID_TOKENS)]
     rows, widths, depths = (fit.column(used, name) for name in ("m", "n", "k"))
     predicted = forms.gemm_s(roofline, rows, widths, depths, width)
     measured = fit.column(used, "seconds")
@@ -80,32 +101,33 @@ def calibrate_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[Gemm, dic
         return Gemm(roofline=roofline), report
 
     used = used.assign(ratio=measured / predicted)
-    m = [size for size in GRID_M if size in set(used["m"])]
-    n, k = (sorted(int(size) for size in used[name].unique()) for name in ("n", "k"))
+    m, n, k = (sorted(int(size) for size in used[name].unique()) for name in ("m", "n", "k"))
     index = pd.MultiIndex.from_product([m, n, k])
     values = used.set_index(["m", "n", "k"])["ratio"].reindex(index)
     grid = values.to_numpy(dtype=np.float64).reshape(len(m), len(n), len(k)).copy()
     errors = np.concatenate([_left_out(grid, axis, nodes) for axis, nodes in ((1, n), (2, k))])
     report["left-out widths"] = fit.error_summary(errors, np.ones_like(errors))
     grid, report["grid_nodes_filled"] = _fill(grid)
+    grid, m = _thin(grid, m)
     return Gemm(roofline=roofline, m=m, n=n, k=k, permille=_permille(grid)), report
 
 
 def _decode_grid(
-    table: pd.DataFrame, roofline: dict[str, float], seqs: list[int], context: list[int]
+    table: pd.DataFrame, predicted: Array, seqs: list[int], context: list[int]
 ) -> Array:
-    predicted = forms.decode_attention_s(roofline, **fit.decode_inputs(table))
     ratio = table.assign(ratio=fit.column(table, "seconds") / predicted)
     index = pd.MultiIndex.from_product([seqs, context])
     values = ratio.set_index(["seqs", "context"])["ratio"].reindex(index)
     return values.to_numpy(dtype=np.float64).reshape(len(seqs), len(context)).copy()
 
 
-def calibrate_decode(table: pd.DataFrame, gpu: Gpu, head_dim: int) -> tuple[Decode, dict[str, Any]]:
+def calibrate_decode(
+    table: pd.DataFrame, gpu: Gpu, head_dim: int, kv_dtype: str
+) -> tuple[Decode, dict[str, Any]]:
     """Roofline and grids of decode attention with one head size."""
-    roofline, at_bound = fit.fit_decode(table, gpu)
+    roofline, at_bound = fit.fit_decode(table, gpu, kv_dtype)
     used = table[table["context"] >= GRID_SMALLEST_CONTEXT]
-    predicted = forms.decode_attention_s(roofline, **fit.decode_inputs(used))
+    predicted = forms.decode_attention_s(roofline, **fit.decode_inputs(used, kv_dtype))
     share = roofline["kv_bytes_per_s"] / gpu.memory_bandwidth_bytes_per_s
     report: dict[str, Any] = {
         "roofline": fit.error_summary(predicted, fit.column(used, "seconds")),
@@ -119,7 +141,8 @@ def calibrate_decode(table: pd.DataFrame, gpu: Gpu, head_dim: int) -> tuple[Deco
     context = sorted(int(size) for size in used["context"].unique())
     heads, errors = [], []
     for (num_heads, num_kv_heads), rows in fit.groups(used, "num_heads", "num_kv_heads"):
-        grid = _decode_grid(rows, roofline, seqs, context)
+        roof_s = forms.decode_attention_s(roofline, **fit.decode_inputs(rows, kv_dtype))
+        grid = _decode_grid(rows, roof_s, seqs, context)
         errors += [_left_out(grid, 0, seqs), _left_out(grid, 1, context)]
         filled, _ = _fill(grid)
         heads.append(
@@ -193,10 +216,12 @@ def calibrate(profile: Profile, gpu: Gpu) -> Calibration:
     decodes = []
     for (head_dim,), rows in fit.groups(profile.decode, "head_dim"):
         decode, report[f"decode attention, head_dim {head_dim}"] = calibrate_decode(
-            rows, gpu, head_dim
+            rows, gpu, head_dim, profile.dtype
         )
         decodes.append(decode)
-    prefills, report["prefill attention"] = calibrate_prefill(profile.prefill, gpu)
+    prefills: list[Prefill] = []
+    if not profile.prefill.empty:
+        prefills, report["prefill attention"] = calibrate_prefill(profile.prefill, gpu)
     report["rejected_rows"] = dict(sorted(profile.rejected.items()))
     return Calibration(
         schema_version=1,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cost_models.catalog import files
+from cost_models.catalog import Model, files
 from cost_models.errors import InputError
 
 ROOT = Path(__file__).parent / "coefficients"
@@ -78,7 +78,11 @@ class AllReduce(BaseModel):
 
 
 class Calibration(BaseModel):
-    """Everything fitted from one profile, where it came from and how well it fits."""
+    """Everything fitted from one profile, where it came from and how well it fits.
+
+    `dtype` is that of the weights in `gemm` and of the KV cache in `decode` and `prefill`;
+    a type that only weights have comes without attention.
+    """
 
     model_config = Strict
 
@@ -90,8 +94,8 @@ class Calibration(BaseModel):
     source: str
     licence: str
     gemm: Gemm
-    decode: list[Decode] = Field(min_length=1)
-    prefill: list[Prefill] = Field(min_length=1)
+    decode: list[Decode]
+    prefill: list[Prefill]
     all_reduce: list[AllReduce]
     report: dict[str, Any]
 
@@ -121,6 +125,11 @@ def shipped() -> list[tuple[str, str, str]]:
     return found
 
 
+def dtypes_used(model: Model) -> tuple[str, ...]:
+    """Calibrations that a model is priced with: bf16 for lm_head, its weights, its KV cache."""
+    return tuple(dict.fromkeys(("bf16", model.weight_dtype, model.kv_dtype)))
+
+
 def load(gpu: str, engine: str, dtype: str) -> Calibration:
     """The shipped calibration of a GPU under an engine.
 
@@ -130,12 +139,18 @@ def load(gpu: str, engine: str, dtype: str) -> Calibration:
     """
     path = ROOT / file_name(gpu, engine, dtype)
     if not path.is_file():
-        known = ", ".join("/".join(entry) for entry in shipped()) or "none"
+        here = [entry[2] for entry in shipped() if entry[:2] == (gpu, engine)]
+        known = f"{gpu} has {', '.join(here)}" if here else _gpus_known(engine)
         raise InputError(
-            f"no calibration of {gpu} under {engine} in {dtype}; there are {known}. Choose one, "
+            f"no calibration of {gpu} under {engine} in {dtype}; {known}. Choose one of these, "
             "make yours with `servecast calibrate`, or use cost_model.kind linear."
         )
     return read(path)
+
+
+def _gpus_known(engine: str) -> str:
+    gpus = dict.fromkeys(gpu for gpu, known, _ in shipped() if known == engine)
+    return f"{engine} has {', '.join(gpus) or 'none'}"
 
 
 def dump(calibration: Calibration) -> str:

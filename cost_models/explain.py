@@ -18,6 +18,7 @@ GRID = "measured grid"
 ROOFLINE = "roofline fit"
 FIT = "fit per split of heads"
 TABLE = "measured table"
+STEPS = "fitted to engine steps"
 ASSUMED = "assumed: 3 µs a kernel, bytes at 0.8 of the bandwidth"
 ASSUMED_SAMPLER = "assumed: passes over the logits at 0.8 of the bandwidth"
 
@@ -29,20 +30,25 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
     if batch.prefill_tokens == 0 and tokens < len(tables.decode_tokens_s):
         tokens = int(form.captured[form.captured >= tokens][0])  # a graph runs at its own size
     shapes = {name: (n, k) for name, n, k in model.gemm_shapes(form.tp)}
-    gemm_source = GRID if form.calibration.gemm.permille else ROOFLINE
+    gemm_source = GRID if form.calibrations[model.weight_dtype].gemm.permille else ROOFLINE
     width = DTYPE_BYTES[model.weight_dtype]
 
     ops = []
     for name, seconds in form.token_ops([tokens]).items():
+        if not seconds[0]:
+            continue
         flops: float | None = None
         size: float | None = None
         source = gemm_source
         if name in shapes:
             n, k = shapes[name]
             flops = 2.0 * model.num_layers * tokens * n * k
-            size = model.num_layers * (n * k * width + tokens * (n + k) * forms.BF16_BYTES)
+            moved = n * k * width + tokens * (k * width + n * forms.BF16_BYTES)
+            size = model.num_layers * moved
         elif name == "all_reduce":
             source = TABLE
+        elif name == "eager launches":
+            source = STEPS
         else:
             size, source = float(form.elementwise_bytes(tokens)), ASSUMED
         ops.append(OpTime(name, float(seconds[0]), flops, size, source))

@@ -82,7 +82,7 @@ def fit_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[dict[str, float
     m, n, k = (column(used, name) for name in ("m", "n", "k"))
     bandwidth, peak = gpu.memory_bandwidth_bytes_per_s, gpu.peak_flops(dtype)
     bounds: Bounds = {
-        "launch_s": (1e-7, 3e-6, 2e-5),
+        "launch_s": (1e-7, 3e-6, 1e-4),
         "weight_bytes_per_s": (0.1 * bandwidth, 0.8 * bandwidth, bandwidth),
         # Activations may come from the L2 cache, which is faster than memory.
         "activation_bytes_per_s": (0.05 * bandwidth, 0.8 * bandwidth, 4 * bandwidth),
@@ -93,10 +93,10 @@ def fit_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[dict[str, float
     return fit(lambda p: forms.gemm_s(p, m, n, k, width), column(used, "seconds"), bounds)
 
 
-def fit_decode(table: pd.DataFrame, gpu: Gpu) -> tuple[dict[str, float], list[str]]:
+def fit_decode(table: pd.DataFrame, gpu: Gpu, kv_dtype: str) -> tuple[dict[str, float], list[str]]:
     """The roofline of decode attention for one head size."""
     used = table[(table["seqs"] <= 1024) & (table["context"] >= 16)]
-    inputs = decode_inputs(used)
+    inputs = decode_inputs(used, kv_dtype)
     bandwidth = gpu.memory_bandwidth_bytes_per_s
     bounds: Bounds = {
         "launch_s": (1e-6, 1e-5, 5e-5),
@@ -106,14 +106,14 @@ def fit_decode(table: pd.DataFrame, gpu: Gpu) -> tuple[dict[str, float], list[st
     return fit(lambda p: forms.decode_attention_s(p, **inputs), column(used, "seconds"), bounds)
 
 
-def decode_inputs(table: pd.DataFrame) -> dict[str, Any]:
-    """The arguments of `forms.decode_attention_s` for a bf16 KV cache."""
+def decode_inputs(table: pd.DataFrame, kv_dtype: str) -> dict[str, Any]:
+    """The arguments of `forms.decode_attention_s`."""
     return {
         "seqs": column(table, "seqs"),
         "context": column(table, "context"),
         "num_kv_heads": column(table, "num_kv_heads"),
         "head_dim": column(table, "head_dim"),
-        "kv_bytes": forms.BF16_BYTES,
+        "kv_bytes": DTYPE_BYTES[kv_dtype],
     }
 
 

@@ -23,11 +23,14 @@ Array = NDArray[np.float64]
 Params = Mapping[str, float]
 
 
-def gemm_s(params: Params, m: ArrayLike, n: ArrayLike, k: ArrayLike, weight_bytes: float) -> Array:
-    """``[m, k] @ [k, n]``: launch + p-norm of memory time and compute time."""
+def gemm_s(params: Params, m: ArrayLike, n: ArrayLike, k: ArrayLike, width: float) -> Array:
+    """``[m, k] @ [k, n]``: launch + p-norm of memory time and compute time.
+
+    `width` is the bytes per element of weights and inputs; outputs are bf16.
+    """
     m, n, k = (np.asarray(x, dtype=np.float64) for x in (m, n, k))
-    memory_s = n * k * weight_bytes / params["weight_bytes_per_s"]
-    memory_s = memory_s + m * BF16_BYTES * (k + n) / params["activation_bytes_per_s"]
+    memory_s = n * k * width / params["weight_bytes_per_s"]
+    memory_s = memory_s + m * (width * k + BF16_BYTES * n) / params["activation_bytes_per_s"]
     rows = np.ceil(m / GEMM_TILE_ROWS) * GEMM_TILE_ROWS
     compute_s = 2 * rows * n * k / params["flops_per_s"]
     longer, shorter = np.maximum(memory_s, compute_s), np.minimum(memory_s, compute_s)

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 
 # Places in `CostTables.coef`; all in seconds (per the unit in the name).
-DECODE_PER_LONGEST = 0  # per token of the longest context, when that sets the pace
+DECODE_LONGEST_BASE = 0  # attention of decodes, when the longest context sets the pace
 PREFILL_BASE = 1  # once per step that prefills: launch of the attention kernels
 PREFILL_PER_AREA = 2  # per query-key pair: the attention matrix products
 PREFILL_PER_TOKEN = 3  # per prefill token
 PREFILL_PER_SEQ = 4  # per prompt, or chunk of one
-PREFILL_PER_CHUNK = 5  # per token of the mean chunk, when one tile's walk sets the pace ...
-PREFILL_PER_PAST = 6  # ... and per token of the mean past, which that walk covers too
-MIXED_BASE = 7  # once per step that both decodes and prefills
-TOKENS_BASE = 8  # `tokens_s` beyond its end: base + tokens * slope
-TOKENS_SLOPE = 9
-SEQS_BASE = 10  # `logits_s` beyond its end: base + sequences * slope
-SEQS_SLOPE = 11
-HOST_BASE = 12  # the engine's own work once per step ...
-HOST_PER_SEQ = 13  # ... and per scheduled sequence
+PREFILL_PER_CHUNK = 5  # per token of the mean chunk, when one tile's walk sets the pace
+PREFILL_PER_PAST = 6  # per token that chunks find cached, beyond their products
+TOKENS_BASE = 7  # `tokens_s` beyond its end: base + tokens * slope
+TOKENS_SLOPE = 8
+SEQS_BASE = 9  # `logits_s` beyond its end: base + sequences * slope
+SEQS_SLOPE = 10
+HOST_BASE = 11  # the engine's own work once per step ...
+HOST_PER_SEQ = 12  # ... and per scheduled sequence
+HOST_GAP = 13  # between two steps, when the host works while the GPU does; 0: it does not
 NUM_COEF = 14
 
 
@@ -42,8 +42,9 @@ class CostTables(NamedTuple):
     decode_tokens_s : (D + 1,) the same for steps that only decode, which replay a CUDA
         graph of the next captured size; beyond its end `tokens_s` holds.
     logits_s : (N + 1,) seconds of lm_head and sampler, index = scheduled sequences.
-    decode_attention_s : (B + 1, J) seconds of attention over all layers when that many
-        sequences decode at a mean context of 2^j tokens; linear between; (0, 0) for none.
+    decode_attention_s : (B + 1, J + 1) seconds of attention over all layers when that many
+        sequences decode at a mean context of 2^j tokens; linear between.  The last column
+        is seconds per token of the longest context.  (0, 0) for none.
     coef : (NUM_COEF,) coefficients, places named above.
     """
 
@@ -84,8 +85,8 @@ def step_time(
 
     Returns
     -------
-    (gpu_s, host_s) : seconds on the GPU and in the engine's own code.  A step takes their
-        sum when the engine schedules synchronously.
+    (gpu_s, host_s) : seconds on the GPU, and those that the engine's own code adds to them.
+        A step takes their sum.
     """
     coef = cost.coef
     if prefill_tokens == 0 and tokens < cost.decode_tokens_s.shape[0]:
@@ -103,7 +104,7 @@ def step_time(
     if decode_seqs > 0 and cost.decode_attention_s.shape[0] > 0:
         # The knot 2^j below the mean context, and how far the mean is on to the next.
         mean_context = decode_context / decode_seqs
-        last = cost.decode_attention_s.shape[1] - 2
+        last = cost.decode_attention_s.shape[1] - 3
         knot = 0
         position = mean_context
         if mean_context >= 256.0 and last >= 8:  # most are: start nearer
@@ -118,7 +119,8 @@ def step_time(
         attention_s = low_s + weight * (cost.decode_attention_s[row, knot + 1] - low_s)
         if row < decode_seqs:  # beyond the table: in proportion
             attention_s *= decode_seqs / row
-        longest_s = max_context * coef[DECODE_PER_LONGEST]
+        per_token_s = cost.decode_attention_s[row, last + 2]
+        longest_s = coef[DECODE_LONGEST_BASE] + max_context * per_token_s
         if longest_s > attention_s:
             attention_s = longest_s
         gpu_s += attention_s
@@ -129,15 +131,13 @@ def step_time(
             + prefill_tokens * coef[PREFILL_PER_TOKEN]
             + prefill_seqs * coef[PREFILL_PER_SEQ]
         )
-        past = prefill_kv - prefill_tokens
-        walk_s = (
-            prefill_tokens * coef[PREFILL_PER_CHUNK] + past * coef[PREFILL_PER_PAST]
-        ) / prefill_seqs
+        walk_s = prefill_tokens / prefill_seqs * coef[PREFILL_PER_CHUNK]
         if walk_s > compute_s:
             compute_s = walk_s
-        gpu_s += coef[PREFILL_BASE] + compute_s
-        if decode_seqs > 0:
-            gpu_s += coef[MIXED_BASE]
+        past_s = (prefill_kv - prefill_tokens) * coef[PREFILL_PER_PAST]
+        gpu_s += coef[PREFILL_BASE] + compute_s + past_s
 
     host_s = coef[HOST_BASE] + scheduled_seqs * coef[HOST_PER_SEQ]
+    if coef[HOST_GAP] > 0.0:
+        host_s = max(coef[HOST_GAP], host_s - gpu_s)
     return gpu_s, host_s

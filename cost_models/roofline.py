@@ -6,7 +6,7 @@ grid of it is known; see `forms` and `grids`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from cost_models import cuda_graphs, forms, grids, kernel
 from cost_models.calibration import Calibration
 from cost_models.catalog import Gpu, HostTime, Model
 from cost_models.catalog.model_shape import DTYPE_BYTES
+from cost_models.effects import Effects
 from cost_models.errors import InputError
 from cost_models.explain import step_ops
 from cost_models.kernel import CostTables
@@ -43,9 +44,12 @@ class RooflineForm:
     ----------
     model, gpu : from the catalogue.
     tp : tensor-parallel size.
-    calibration : coefficients of the GPU under the engine.
+    calibrations : coefficients of the GPU under the engine, by data type: bf16, that of the
+        weights and that of the KV cache.
     host : the engine's own time.
     max_num_seqs : the engine's limit, which decides the captured CUDA-graph sizes.
+    effects : what real steps take beyond their kernels.
+    async_scheduling : the host works while the GPU does.
 
     Raises
     ------
@@ -57,13 +61,17 @@ class RooflineForm:
         model: Model,
         gpu: Gpu,
         tp: int,
-        calibration: Calibration,
+        calibrations: Mapping[str, Calibration],
         host: HostTime,
         max_num_seqs: int,
+        effects: Effects,
+        async_scheduling: bool = False,
     ):
         model.check_tp(tp)
         self.model, self.gpu, self.tp = model, gpu, tp
-        self.calibration, self.host = calibration, host
+        self.calibrations, self.host = calibrations, host
+        self.effects, self.async_scheduling = effects, async_scheduling
+        attention = calibrations[model.kv_dtype]
         self.captured = cuda_graphs.captured_sizes(max_num_seqs, gpu.compute_capability)
         self.heads = model.num_heads // tp
         self.kv_heads = model.kv_heads_per_rank(tp)
@@ -71,11 +79,11 @@ class RooflineForm:
         self.bandwidth = gpu.memory_bandwidth_bytes_per_s * forms.ELEMENTWISE_BANDWIDTH_SHARE
         self.reduce_log = self._all_reduce_table()
         self.decode = min(
-            calibration.decode,
+            attention.decode,
             key=lambda entry: abs(np.log(entry.head_dim / model.head_dim)),
         )
         self.prefill = grids.nearest_heads(
-            [fit for fit in calibration.prefill if fit.head_dim == self.decode.head_dim],
+            [fit for fit in attention.prefill if fit.head_dim == self.decode.head_dim],
             self.heads,
             self.kv_heads,
         )
@@ -83,32 +91,42 @@ class RooflineForm:
     @property
     def provenance(self) -> str:
         """Where the numbers come from, and how far a kernel left out of the fit was off."""
-        report = self.calibration.report
-        gemm, dim = report["gemm"], self.decode.head_dim
-        decode = report[f"decode attention, head_dim {dim}"]
+        weights = self.calibrations[self.model.weight_dtype]
+        attention = self.calibrations[self.model.kv_dtype]
+        gemm = weights.report["gemm"]
+        decode = attention.report[f"decode attention, head_dim {self.decode.head_dim}"]
         errors = {
             "GEMM": gemm.get("left-out widths", gemm["roofline"]),
             "decode attention": decode.get("left-out sizes", decode["roofline"]),
-            "prefill attention": report["prefill attention"]["fit"],
+            "prefill attention": attention.report["prefill attention"]["fit"],
         }
         told = ", ".join(f"{name} {error['mape_pct']:.1f} %" for name, error in errors.items())
-        versions = sorted(set(self.calibration.versions.values()))
+        versions = sorted({v for c in self.calibrations.values() for v in c.versions.values()})
+        on = self.effects.names
+        beyond = f"; beyond kernels: {', '.join(on)} ({self.effects.source})" if on else ""
         return (
-            f"calibrated: {self.calibration.gpu}, {self.calibration.engine} "
-            f"{' and '.join(versions)} kernels, {self.calibration.dtype}, from "
-            f"{self.calibration.source}; mean error of single kernels: {told}\n"
+            f"calibrated: {weights.gpu}, {weights.engine} {' and '.join(versions)} kernels, "
+            f"{weights.dtype} weights and {attention.dtype} KV cache, from {weights.source}; "
+            f"mean error of single kernels: {told}{beyond}\n"
             f"host: {self.host.per_step_s * 1e3:g} ms/step + {self.host.per_seq_s * 1e3:g} "
-            f"ms/sequence ({self.host.source})"
+            f"ms/sequence, {self._host_mode} ({self.host.source})"
         )
+
+    @property
+    def _host_mode(self) -> str:
+        if self.async_scheduling:
+            return f"while the GPU works, {self.host.gap_s * 1e3:g} ms between steps"
+        return "added to the GPU's"
 
     def _all_reduce_table(self) -> tuple[Array, Array] | None:
         """Log of elements and seconds of this group's all-reduce; None for one GPU."""
         if self.tp == 1:
             return None
-        for table in self.calibration.all_reduce:
+        measured = self.calibrations["bf16"].all_reduce
+        for table in measured:
             if table.tp == self.tp:
                 return np.log(table.elements), np.log(table.seconds)
-        known = ", ".join(str(table.tp) for table in self.calibration.all_reduce)
+        known = ", ".join(str(table.tp) for table in measured)
         raise InputError(
             f"tensor_parallel {self.tp}: all-reduce on {self.gpu.name} is measured for {known} "
             "GPUs only; choose one of these or 1."
@@ -117,7 +135,7 @@ class RooflineForm:
     def gemm_s(self, m: ArrayLike, n: int, k: int, dtype: str) -> Array:
         """Seconds of one matrix product for each number of tokens."""
         rows = np.asarray(m, dtype=np.float64)
-        gemm = self.calibration.gemm
+        gemm = self.calibrations[dtype].gemm
         result: Array = forms.gemm_s(gemm.roofline, rows, n, k, DTYPE_BYTES[dtype])
         return result * grids.gemm_ratio(gemm, rows, n, k)
 
@@ -156,7 +174,19 @@ class RooflineForm:
             )
         launches_s = (3 * layers + 1) * forms.ELEMENTWISE_LAUNCH_S
         ops["norms and activation"] = launches_s + self.elementwise_bytes(tokens) / self.bandwidth
+        if self.effects.eager_steps is not None:
+            ops["eager launches"] = self._eager_s(tokens, np.sum(list(ops.values()), axis=0))
         return ops
+
+    def _eager_s(self, tokens: Array, graph_s: Array) -> Array:
+        """What steps beyond the largest graph take longer than in one."""
+        eager = self.effects.eager_steps
+        assert eager is not None
+        layers = self.model.num_layers
+        reduces_s = (2 * layers + 1) * eager.all_reduce_s if self.tp > 1 else 0.0
+        longer = np.maximum(eager.slowdown * graph_s + reduces_s, layers * eager.launch_s_per_layer)
+        result: Array = np.where(tokens > eager.above_tokens, longer - graph_s, 0.0)
+        return result
 
     def logits_ops(self, seqs: ArrayLike) -> dict[str, Array]:
         """Seconds of each operation that depends on the scheduled sequences alone."""
@@ -175,7 +205,7 @@ class RooflineForm:
     @property
     def compute_bound_from_tokens(self) -> int:
         """Tokens per step from which the layers' products take longer than their weights."""
-        roofline = self.calibration.gemm.roofline
+        roofline = self.calibrations[self.model.weight_dtype].gemm.roofline
         seconds_per_byte = 1 / roofline["weight_bytes_per_s"]
         width = DTYPE_BYTES[self.model.weight_dtype]
         return round(width * seconds_per_byte * roofline["flops_per_s"] / 2)
@@ -210,10 +240,10 @@ class RooflineForm:
         logits_s = _totals(self.logits_ops, max_seqs)
         padded = cuda_graphs.padded_sizes(self.captured)
 
-        attention_s = np.zeros((max_seqs + 1, CONTEXT_KNOTS))
-        attention_s[1:] = self.decode_attention_s(
-            np.arange(1, max_seqs + 1), 2.0 ** np.arange(CONTEXT_KNOTS)
-        )
+        seqs = np.arange(1, max_seqs + 1)
+        attention_s = np.zeros((max_seqs + 1, CONTEXT_KNOTS + 1))
+        attention_s[1:, :-1] = self.decode_attention_s(seqs, 2.0 ** np.arange(CONTEXT_KNOTS))
+        attention_s[1:, -1] = self._longest_s_per_token(seqs)
         coef = self._attention_coefficients()
         for base, slope, table, ops in (
             (kernel.TOKENS_BASE, kernel.TOKENS_SLOPE, tokens_s, self.token_ops),
@@ -225,6 +255,7 @@ class RooflineForm:
             coef[base] = table[end] - coef[slope] * end
         coef[kernel.HOST_BASE] = self.host.per_step_s
         coef[kernel.HOST_PER_SEQ] = self.host.per_seq_s
+        coef[kernel.HOST_GAP] = self.host.gap_s if self.async_scheduling else 0.0
         return CostTables(
             tokens_s=tokens_s,
             decode_tokens_s=tokens_s[padded],
@@ -237,6 +268,17 @@ class RooflineForm:
         """The step, operation by operation."""
         return step_ops(self, batch)
 
+    def _longest_s_per_token(self, seqs: NDArray[np.int64]) -> Array:
+        """Seconds per token of the longest context, for each number of sequences."""
+        longest = self.effects.longest_context
+        if longest is None:
+            return np.zeros(len(seqs))
+        padded = cuda_graphs.padded_sizes(self.captured)
+        sizes = [int(padded[n]) if n < len(padded) else int(n) for n in seqs]
+        by_size = [longest.s_per_token_of(size, self.kv_heads) for size in sizes]
+        result: Array = self.model.num_layers * np.array(by_size)
+        return result
+
     def _attention_coefficients(self) -> Array:
         """Prefill attention over all layers, in the kernel's places."""
         fit, layers = self.prefill.fit, self.model.num_layers
@@ -248,4 +290,9 @@ class RooflineForm:
         coef[kernel.PREFILL_PER_TOKEN] = layers * self.heads * fit["per_token_head_s"]
         coef[kernel.PREFILL_PER_SEQ] = layers * self.heads * fit["per_seq_head_s"]
         coef[kernel.PREFILL_PER_CHUNK] = layers * fit["per_kv_s"]
+        past, longest = self.effects.past_of_chunk, self.effects.longest_context
+        if past is not None:
+            coef[kernel.PREFILL_PER_PAST] = layers * self.kv_heads * past.s_per_token_and_kv_head
+        if longest is not None:
+            coef[kernel.DECODE_LONGEST_BASE] = layers * longest.base_s_per_layer
         return coef

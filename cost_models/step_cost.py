@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -152,6 +152,8 @@ class StepCost:
         engine_version: str | None = None,
         kind: str = "calibrated",
         max_num_seqs: int | None = None,
+        async_scheduling: bool = False,
+        without: Collection[str] = (),
     ) -> StepCost:
         """A calibrated price of a model's steps on `tp` GPUs.
 
@@ -162,12 +164,14 @@ class StepCost:
         engine, engine_version : whose kernels and host time; None is the newest release.
         kind : ``"calibrated"``; for the linear form use `StepCost.linear`.
         max_num_seqs : decides the captured CUDA-graph sizes; None is the engine's default.
+        async_scheduling : the host schedules the next step while the GPU works on this one.
+        without : effects beyond the kernels that are switched off, see `cost_models.effects`.
 
         Raises
         ------
         InputError : for unknown names, heads that do not split over `tp`, or no calibration.
         """
-        from cost_models import calibration, catalog
+        from cost_models import calibration, catalog, effects
         from cost_models.roofline import RooflineForm
 
         if kind != "calibrated":
@@ -183,9 +187,14 @@ class StepCost:
                 shape,
                 device,
                 tp,
-                calibration.load(device.name, engine, shape.weight_dtype),
+                {
+                    dtype: calibration.load(device.name, engine, dtype)
+                    for dtype in calibration.dtypes_used(shape)
+                },
                 defaults.host,
                 max_num_seqs or defaults.max_num_seqs,
+                effects.load(device.name, engine, without),
+                async_scheduling,
             )
         )
 

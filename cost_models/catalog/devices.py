@@ -9,13 +9,16 @@ from cost_models.errors import InputError
 
 GIB = 2**30
 
+# The units that compute a data type, where they go by another name.
+PEAK_OF = {"fp16": "bf16", "fp8_block": "fp8", "nvfp4": "fp4"}
+
 
 class Gpu(BaseModel):
     """One GPU as its datasheet has it; rates are dense (no structured sparsity).
 
     Attributes
     ----------
-    name : catalogue name.
+    name, aliases : catalogue name, and others that it is found by.
     title : the vendor's name.
     memory_bytes : nominal capacity.
     cuda_visible_bytes : what CUDA reports as total, the base of gpu_memory_utilization.
@@ -33,6 +36,7 @@ class Gpu(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    aliases: tuple[str, ...] = ()
     title: str
     memory_bytes: int = Field(gt=0)
     cuda_visible_bytes: int = Field(gt=0)
@@ -54,9 +58,7 @@ class Gpu(BaseModel):
         ------
         InputError : when the GPU has no such unit.
         """
-        key = {"fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "nvfp4": "fp4"}.get(
-            dtype, dtype
-        )
+        key = PEAK_OF.get(dtype, dtype)
         if key not in self.peak_flops_per_s:
             raise InputError(
                 f"{self.name} has no {dtype} units; it computes in "

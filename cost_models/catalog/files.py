@@ -35,9 +35,12 @@ def find(kind: str, name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    known = names(kind)
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
+    for known in names(kind):
+        entry = ROOT / kind / f"{known}.yaml"
+        if name in read_mapping(entry).get("aliases", ()):
+            return entry
+    near = difflib.get_close_matches(name.lower(), names(kind), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names(kind))}."
     raise InputError(
         f"{kind[:-1]} {name!r} is neither in the catalogue nor a file; {hint} "
         f"(`servecast list {kind}` shows all.)"

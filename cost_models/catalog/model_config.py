@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cost_models.catalog import files
-from cost_models.catalog.model_shape import DTYPE_BYTES, Model
+from cost_models.catalog.model_shape import DTYPE_BYTES, KV_DTYPES, Model
 from cost_models.errors import InputError
 
 # Dense decoders: whether the MLP has a gate, and whether q, k and v carry biases
@@ -65,14 +65,25 @@ class HfConfig(BaseModel):
 
 
 def _weight_dtype(config: HfConfig, where: str) -> str:
-    if config.quantization_config is None:
+    """The data type of the linear layers, from the quantisers' several ways to say it."""
+    quantized = config.quantization_config
+    if quantized is None:
         return "bf16"
-    method = str(config.quantization_config.get("quant_method", "unknown"))
+    method = str(quantized.get("quant_method", "unknown"))
+    algorithm = str(quantized.get("quant_algo", "")).lower()
+    if method == "modelopt" and algorithm in ("fp8", "nvfp4"):
+        return algorithm
     if method == "fp8":
-        return "fp8"
+        return "fp8_block" if quantized.get("weight_block_size") else "fp8"
+    if method == "compressed-tensors":
+        groups = (quantized.get("config_groups") or {}).values()
+        weights = [group.get("weights") or {} for group in groups]
+        if weights and all((w.get("num_bits"), w.get("type")) == (8, "float") for w in weights):
+            blocks = any(w.get("strategy") == "block" for w in weights)
+            return "fp8_block" if blocks else "fp8"
     raise InputError(
-        f"{where}: quantization_config.quant_method = {method!r} is not supported; weights are "
-        "bf16 or fp8."
+        f"{where}: quantization_config of quant_method {method!r} is not supported; weights are "
+        "bf16, fp8 (per tensor, channel or block) or nvfp4."
     )
 
 
@@ -136,8 +147,8 @@ def model(spec: str | Path | Mapping[str, Any]) -> Model:
     Parameters
     ----------
     spec : a catalogue name; a path to a Hugging Face config.json; a mapping ``{name: one of
-        these, weight_dtype: bf16 | fp8, kv_dtype: bf16 | fp8}``; or the content of a
-        config.json.
+        these, weight_dtype: bf16 | fp8 | fp8_block | nvfp4, kv_dtype: bf16 | fp8}``; or the
+        content of a config.json.
 
     Raises
     ------
@@ -153,11 +164,11 @@ def model(spec: str | Path | Mapping[str, Any]) -> Model:
         what = f"model.{unknown[0]} is not a key" if unknown else "model.name is missing"
         raise InputError(f"{what}; a model mapping has name, weight_dtype and kv_dtype.")
     dtypes: dict[str, Any] = {}
-    for key in ("weight_dtype", "kv_dtype"):
+    for key, allowed in (("weight_dtype", tuple(DTYPE_BYTES)), ("kv_dtype", KV_DTYPES)):
         value = spec.get(key)
         if value is None:
             continue
-        if value not in DTYPE_BYTES:
-            raise InputError(f"model.{key} = {value!r}: allowed are {', '.join(DTYPE_BYTES)}.")
+        if value not in allowed:
+            raise InputError(f"model.{key} = {value!r}: allowed are {', '.join(allowed)}.")
         dtypes[key] = value
     return replace(_named(str(spec["name"])), **dtypes)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from cost_models.errors import InputError
 
-DTYPE_BYTES = {"bf16": 2.0, "fp8": 1.0}
+# Bytes per element; nvfp4 has an fp8 scale for every 16 of its 4-bit elements.
+DTYPE_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "nvfp4": 0.5625}
+KV_DTYPES = ("bf16", "fp8")
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,9 @@ class Model:
     mlp_matrices : 3 with a gate (SwiGLU, GeGLU), 2 without.
     attention_bias_dims : biases per layer, in elements of one layer's attention output.
     tie_word_embeddings : one matrix serves as embedding and lm_head.
-    weight_dtype, kv_dtype : of the linear layers and of the KV cache (bf16 or fp8);
-        embeddings, lm_head, norms and activations stay bf16.
+    weight_dtype : of the linear layers: bf16, fp8 (a scale per tensor or channel),
+        fp8_block (a scale per block) or nvfp4; embeddings, lm_head and norms stay bf16.
+    kv_dtype : of the KV cache: bf16 or fp8.
     source : where the shape comes from.
     notes : sentences on what was assumed.
     """

@@ -14,12 +14,17 @@ from cost_models.errors import InputError
 
 
 class HostTime(BaseModel):
-    """The engine's own time, outside the GPU, with synchronous scheduling."""
+    """The engine's own time, outside the GPU.
+
+    With synchronous scheduling a step takes gpu + host; with asynchronous scheduling
+    max(gpu + gap, host).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     per_step_s: float = Field(ge=0)
     per_seq_s: float = Field(ge=0)
+    gap_s: float = Field(gt=0)
     source: str
 
 

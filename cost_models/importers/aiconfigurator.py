@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from cost_models.catalog import Gpu
 from cost_models.errors import InputError
 from cost_models.importers import profile
 from cost_models.importers.profile import Profile
 
 SOURCE = "aiconfigurator-core"
-GEMM_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
+GEMM_DTYPES = {"bf16": "bfloat16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
+KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 HEAD_DIMS = (64, 128, 256)  # of the models in use; others are few and thinly measured
 
 
@@ -84,10 +86,8 @@ def _gemm(raw: pd.DataFrame, dtype: str, rejected: dict[str, int]) -> pd.DataFra
     return profile.clean(table, profile.GEMM_KEYS, "gemm", rejected)
 
 
-def _attention(
-    raw: pd.DataFrame, kv_dtype: str, name: str, rejected: dict[str, int]
-) -> pd.DataFrame:
-    table = raw[raw["kv_cache_dtype"] == GEMM_DTYPES[kv_dtype]]
+def _attention(raw: pd.DataFrame, dtype: str, name: str, rejected: dict[str, int]) -> pd.DataFrame:
+    table = raw[raw["kv_cache_dtype"] == KV_DTYPES.get(dtype, "none")]
     if "window_size" in table:
         windowed = table["window_size"] != 0
         if windowed.any():
@@ -120,15 +120,17 @@ def _all_reduce(raw: pd.DataFrame, rejected: dict[str, int]) -> pd.DataFrame:
 
 
 def read(
-    source: str, gpu: str, engine: str, dtype: str = "bf16", version: str | None = None
+    source: str, gpu: Gpu, engine: str, dtype: str = "bf16", version: str | None = None
 ) -> Profile:
     """The tables of one GPU and engine as a `Profile`.
 
     Parameters
     ----------
     source : ``"aiconfigurator-core"`` for the installed package, or a folder.
-    gpu, engine : as the tables name them, such as ``h100_sxm`` and ``vllm``.
-    dtype : of the weights, ``"bf16"`` or ``"fp8"``; the KV cache is bf16.
+    gpu : whose tables, found by its name or an alias.
+    engine : as the tables name it, such as ``vllm``.
+    dtype : of the weights: bf16, fp8, fp8_block or nvfp4; attention is read for a KV cache of
+        the same type, if it can have it.
     version : engine version; None takes the newest of each table, which the profile's
         `versions` tell.
 
@@ -139,6 +141,7 @@ def read(
     if dtype not in GEMM_DTYPES:
         raise InputError(f"dtype {dtype!r}: allowed are {', '.join(GEMM_DTYPES)}.")
     root = data_root(source)
+    folder = next((name for name in (gpu.name, *gpu.aliases) if (root / name).is_dir()), gpu.name)
     tables = {
         "gemm": ("gemm", "gemm_perf"),
         "decode": ("attention", "generation_attention_perf"),
@@ -148,15 +151,15 @@ def read(
     raw: dict[str, pd.DataFrame] = {}
     versions: dict[str, str] = {}
     for name, (family, table) in tables.items():
-        raw[name], versions[name] = _read(root, gpu, family, engine, table, version)
+        raw[name], versions[name] = _read(root, folder, family, engine, table, version)
     rejected: dict[str, int] = {}
     result = Profile(
-        gpu=gpu,
+        gpu=gpu.name,
         engine=engine,
         dtype=dtype,
         gemm=_gemm(raw["gemm"], dtype, rejected),
-        decode=_attention(raw["decode"], "bf16", "decode", rejected),
-        prefill=_attention(raw["prefill"], "bf16", "prefill", rejected),
+        decode=_attention(raw["decode"], dtype, "decode", rejected),
+        prefill=_attention(raw["prefill"], dtype, "prefill", rejected),
         all_reduce=_all_reduce(raw["all_reduce"], rejected),
         versions=versions,
         source=source_name(source),
@@ -164,5 +167,5 @@ def read(
         rejected=rejected,
     )
     if result.gemm.empty:
-        raise InputError(f"no {dtype} GEMM rows for {gpu}, {engine} {versions['gemm']}.")
+        raise InputError(f"no {dtype} GEMM rows for {gpu.name}, {engine} {versions['gemm']}.")
     return result

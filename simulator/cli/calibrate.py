@@ -19,7 +19,7 @@ def calibrate(
     gpu: Annotated[str, typer.Option(help="A GPU of the catalogue that the profile measures.")],
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
     engine: Annotated[str, typer.Option(help="The engine whose kernels were measured.")] = "vllm",
-    dtype: Annotated[str, typer.Option(help="Of the weights: bf16 or fp8.")] = "bf16",
+    dtype: Annotated[str, typer.Option(help="bf16, fp8, fp8_block or nvfp4.")] = "bf16",
     engine_version: Annotated[
         str | None, typer.Option(help="Version of the tables; default the newest of each.")
     ] = None,
@@ -37,7 +37,7 @@ def calibrate(
         raise InputError(
             f"calibrating needs {error.name}; install it with `pip install 'servecast[calibrate]'`."
         ) from None
-    measured = aiconfigurator.read(profile, device.name, engine, dtype, engine_version)
+    measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
     fitted = fitting.calibrate(measured, device)
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")

@@ -24,7 +24,7 @@ def cost(
         list[str] | None,
         typer.Option(metavar="CHUNK@PAST", help="A chunk of a prompt after PAST tokens of it."),
     ] = None,
-    weight_dtype: Annotated[str | None, typer.Option(help="bf16 or fp8.")] = None,
+    weight_dtype: Annotated[str | None, typer.Option(help="bf16, fp8, fp8_block or nvfp4.")] = None,
     kv_dtype: Annotated[str | None, typer.Option(help="bf16 or fp8.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels and host time.")] = "vllm",
     engine_version: Annotated[str | None, typer.Option(help="Release; default the newest.")] = None,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cost_models import calibration
+from cost_models import calibration, effects
 from cost_models.catalog import files, model
 from simulator.errors import InputError
 
@@ -66,9 +66,13 @@ def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
         "engine": files.find("engines", cluster["engine"]),
     }
     if mapping["cost_model"]["kind"] == "calibrated":
-        dtype = model(spec).weight_dtype
-        name = calibration.file_name(paths["gpu"].stem, cluster["engine"], dtype)
-        paths["coefficients"] = calibration.ROOT / name
+        gpu_name, engine = paths["gpu"].stem, cluster["engine"]
+        for dtype in calibration.dtypes_used(model(spec)):
+            name = calibration.file_name(gpu_name, engine, dtype)
+            paths[f"coefficients {dtype}"] = calibration.ROOT / name
+        measured_effects = effects.path(gpu_name, engine)
+        if measured_effects is not None:
+            paths["effects"] = measured_effects
     return {key: file_sha256(path) for key, path in paths.items()}
 
 

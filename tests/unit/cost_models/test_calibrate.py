@@ -44,7 +44,9 @@ def decode_table() -> pd.DataFrame:
     sizes = pd.MultiIndex.from_product(
         [[32], [8], [128], [1, 16, 64, 256], [128, 1024, 8192]], names=profile.DECODE_KEYS
     ).to_frame(index=False)
-    return sizes.assign(seconds=forms.decode_attention_s(DECODE, **fit.decode_inputs(sizes)))
+    return sizes.assign(
+        seconds=forms.decode_attention_s(DECODE, **fit.decode_inputs(sizes, "bf16"))
+    )
 
 
 def prefill_table() -> pd.DataFrame:
@@ -138,7 +140,7 @@ def test_the_shipped_file_is_what_the_command_writes(gpu: str, engine: str, dtyp
     from cost_models.importers import aiconfigurator
 
     path = ROOT / file_name(gpu, engine, dtype)
-    measured = aiconfigurator.read(aiconfigurator.SOURCE, gpu, engine, dtype)
+    measured = aiconfigurator.read(aiconfigurator.SOURCE, catalog.gpu(gpu), engine, dtype)
     if measured.source != read(path).source:
         pytest.skip(f"another release of the tables: {measured.source}")
     assert (gpu, engine, dtype) in shipped()
@@ -149,11 +151,12 @@ def test_sources_without_tables_are_refused(tmp_path: Path) -> None:
     from cost_models.importers import aiconfigurator
 
     with pytest.raises(InputError, match="holds no kernel tables"):
-        aiconfigurator.read(str(tmp_path), "h100_sxm", "vllm")
+        aiconfigurator.read(str(tmp_path), H100, "vllm")
     pytest.importorskip("aiconfigurator_core")
+    unknown = H100.model_copy(update={"name": "h42"})
     with pytest.raises(InputError, match="GPUs with tables: .*h100_sxm"):
-        aiconfigurator.read(aiconfigurator.SOURCE, "h42", "vllm")
+        aiconfigurator.read(aiconfigurator.SOURCE, unknown, "vllm")
     with pytest.raises(InputError, match=r"vllm 9\.9"):
-        aiconfigurator.read(aiconfigurator.SOURCE, "h100_sxm", "vllm", version="9.9")
+        aiconfigurator.read(aiconfigurator.SOURCE, H100, "vllm", version="9.9")
     with pytest.raises(InputError, match="no fp8 GEMM rows"):
-        aiconfigurator.read(aiconfigurator.SOURCE, "a100_sxm", "vllm", "fp8")
+        aiconfigurator.read(aiconfigurator.SOURCE, catalog.gpu("a100_sxm"), "vllm", "fp8")

@@ -105,6 +105,30 @@ def test_a_null_in_config_json_is_absence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("quantization", "dtype"),
+    [
+        ({"quant_method": "fp8"}, "fp8"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}},
+            },
+            "fp8",
+        ),
+    ],
+)
+def test_quantised_weights_are_recognised(quantization: dict[str, object], dtype: str) -> None:
+    model = catalog.model({**CONFIG, "quantization_config": quantization})
+    assert model.weight_dtype == dtype
+
+
+def test_gpus_are_found_by_their_other_names() -> None:
+    assert catalog.gpu("b300_sxm") == catalog.gpu("b300")
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"hidden_size": None}, "hidden_size"),
@@ -113,7 +137,7 @@ def test_a_null_in_config_json_is_absence(tmp_path: Path) -> None:
         ({"num_local_experts": 8}, "mixture-of-experts"),
         ({"kv_lora_rank": 512}, "latent attention"),
         ({"text_config": {}}, "multimodal"),
-        ({"quantization_config": {"quant_method": "awq"}}, "'awq' is not supported"),
+        ({"quantization_config": {"quant_method": "awq"}}, "'awq'"),
     ],
 )
 def test_a_config_that_is_not_modelled_is_refused(

@@ -15,7 +15,7 @@ from cost_models.kernel import CostTables, step_time
 from cost_models.step_cost import Batch
 
 
-def tables(**coef: float) -> CostTables:
+def tables(longest: float = 0.0, **coef: float) -> CostTables:
     """Tables with easy numbers: 10 + m per token count, 1/4 per sequence, 8·B·2^j attention."""
     values = np.zeros(kernel.NUM_COEF)
     for name, value in coef.items():
@@ -24,7 +24,9 @@ def tables(**coef: float) -> CostTables:
         tokens_s=10.0 + np.arange(9.0),
         decode_tokens_s=np.array([0.0, 11.0, 12.0, 14.0, 14.0]),
         logits_s=np.arange(5) * 0.25,
-        decode_attention_s=8.0 * np.arange(5.0)[:, None] * 2.0 ** np.arange(4)[None, :],
+        decode_attention_s=np.column_stack(
+            [8.0 * np.arange(5.0)[:, None] * 2.0 ** np.arange(4)[None, :], np.full(5, longest)]
+        ),
         coef=values,
     )
 
@@ -74,8 +76,9 @@ def test_attention_beyond_the_largest_batch_is_in_proportion() -> None:
 
 
 def test_the_longest_context_can_set_the_pace() -> None:
-    cost = tables(DECODE_PER_LONGEST=10.0)
-    assert price(cost, [1, 7], []) == 12.0 + 0.5 + max(8 * 2 * 4.0, 70.0)
+    cost = tables(longest=10.0, DECODE_LONGEST_BASE=3.0)
+    assert price(cost, [1, 7], []) == 12.0 + 0.5 + max(8 * 2 * 4.0, 3.0 + 70.0)
+    assert price(cost, [4, 4], []) == 12.0 + 0.5 + max(8 * 2 * 4.0, 3.0 + 40.0)
 
 
 def test_prefill_takes_the_longer_of_products_and_walk() -> None:
@@ -87,20 +90,30 @@ def test_prefill_takes_the_longer_of_products_and_walk() -> None:
     }
     # Chunk 4 after 2: area 4·(2 + 2) = 16 → 2 + 1 + 1 = 4; walk none.
     assert price(tables(**coef), [], [(4, 2)]) == 14.0 + 0.25 + 0.5 + 4.0
-    # A walk of 2 per chunk token and 1 per past token: 8 + 2 = 10 is longer.
-    walking = tables(**coef, PREFILL_PER_CHUNK=2.0, PREFILL_PER_PAST=1.0)
-    assert price(walking, [], [(4, 2)]) == 14.0 + 0.25 + 0.5 + 10.0
+    # A walk of 2 per token of the chunk is longer: 8.
+    walking = tables(PREFILL_PER_CHUNK=2.0, **coef)
+    assert price(walking, [], [(4, 2)]) == 14.0 + 0.25 + 0.5 + 8.0
+    # What the chunk finds cached comes on top: 2 tokens at 3.
+    paying = tables(PREFILL_PER_CHUNK=2.0, PREFILL_PER_PAST=3.0, **coef)
+    assert price(paying, [], [(4, 2)]) == 14.0 + 0.25 + 0.5 + 8.0 + 6.0
 
 
-def test_a_mixed_step_pays_its_surcharge_once_and_no_graph_padding() -> None:
-    cost = tables(MIXED_BASE=100.0)
+def test_a_mixed_step_is_not_padded_to_a_graph() -> None:
     # 3 tokens, not in a decode graph: 13.
-    assert price(cost, [1], [(2, 0)]) == 13.0 + 0.5 + 8.0 + 100.0
+    assert price(tables(), [1], [(2, 0)]) == 13.0 + 0.5 + 8.0
 
 
 def test_host_time_is_per_step_and_per_sequence() -> None:
     _, host_s = step_time(tables(HOST_BASE=2.0, HOST_PER_SEQ=0.5), *Batch.of([1, 1], [(2, 0)]))
     assert host_s == 3.5
+
+
+def test_an_asynchronous_host_adds_a_gap_or_what_it_takes_beyond_the_gpu() -> None:
+    # GPU 11 + 0.25 + 8 = 19.25; a host of 2.5 hides behind it, one of 20.5 does not.
+    hidden = tables(HOST_BASE=2.0, HOST_PER_SEQ=0.5, HOST_GAP=0.75)
+    assert step_time(hidden, *Batch.of([1], [])) == (19.25, 0.75)
+    slow = tables(HOST_BASE=20.0, HOST_PER_SEQ=0.5, HOST_GAP=0.75)
+    assert step_time(slow, *Batch.of([1], [])) == (19.25, 1.25)
 
 
 def test_absent_parts_are_exactly_zero() -> None:
