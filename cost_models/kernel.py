@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_models.jit import njit
+from cost_models.jit import inlined
 
 # Places in `CostTables.coef`; all in seconds (per the unit in the name).
 DECODE_LONGEST_BASE = 0  # attention of decodes, when the longest context sets the pace
@@ -55,7 +55,7 @@ class CostTables(NamedTuple):
     coef: NDArray[np.float64]
 
 
-@njit
+@inlined
 def step_time(
     cost: CostTables,
     tokens: int,
