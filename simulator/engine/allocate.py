@@ -86,7 +86,7 @@ def _prefix_pool(
     """All blocks free, in order of their number; of size 0 under another allocator."""
     if limits["allocator"] != state.PREFIX:
         replicas, seats, longest = 0, 0, 0
-    size = int(limits["usable_blocks"])
+    size = int(limits["usable_blocks"]) if replicas else 0
     blocks = np.zeros((replicas, size + 1), state.BLOCK)
     ring = np.arange(size + 1)
     blocks["free_after"], blocks["free_before"] = np.roll(ring, -1), np.roll(ring, 1)

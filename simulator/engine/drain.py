@@ -83,6 +83,6 @@ def _outcome(engine: Engine, end_s: float) -> Outcome:
         columns["first_token_s"][status != recording.FINISHED] = np.nan
     return Outcome(
         status=status,
-        generated_tokens=table["known_tokens"] - table["prompt_tokens"],
+        generated_tokens=table["known_tokens"] - table["in_flight"] - table["prompt_tokens"],
         **columns,
     )

@@ -18,11 +18,6 @@ HERE = Path(__file__).parent
 CASES = [path for name in ("minimal", "dev", "async") for path in find_cases(HERE / name)]
 
 
-def is_supported(config):
-    """Whether this version has the rules that a recording needs."""
-    return not config["enable_prefix_caching"] and not config["async_scheduling"]
-
-
 def name_of(path):
     return f"{path.parent.name}/{path.name.split('.')[0]}"
 
@@ -33,13 +28,7 @@ def test_all_recordings_are_here():
 
 @pytest.mark.parametrize("path", CASES, ids=name_of)
 def test_identical_to_the_recording(path):
-    case = load_case(path)
-    if not is_supported(case.config):
-        pytest.skip("needs prefix caching or asynchronous scheduling")
-    assert first_difference(case) is None
-
-
-SUPPORTED = [path for path in CASES if is_supported(load_case(path).config)]
+    assert first_difference(load_case(path)) is None
 
 
 @pytest.fixture
@@ -63,7 +52,7 @@ def answer_of(path):
 @pytest.fixture
 def folder(tmp_path):
     """A folder with two recordings that must be identical."""
-    for path in SUPPORTED[:2]:
+    for path in CASES[:2]:
         shutil.copy(path, tmp_path)
         shutil.copy(answer_of(path), tmp_path)
     return tmp_path

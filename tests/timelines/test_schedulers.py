@@ -159,11 +159,11 @@ def test_static_pads_prompts_and_holds_finished_rows(stream, times, gaps_s):
 
 
 def test_static_prices_every_row_at_the_padded_length():
-    # 1 s per token of the longest context that decodes, 1 s per query-key pair of a prompt.
+    # 1 s per token of the mean context of who decodes, 1 s per query-key pair of a prompt.
     tables = StepCost.linear(1.0, 0.0).tables(64, 64)
     coef = tables.coef.copy()
-    coef[kernel.DECODE_PER_LONGEST] = coef[kernel.PREFILL_PER_AREA] = 1.0
-    cost = tables._replace(decode_attention_s=np.zeros((5, 9)), coef=coef)
+    coef[kernel.PREFILL_PER_AREA] = 1.0
+    cost = tables._replace(decode_attention_s=np.outer(np.ones(5), 2.0 ** np.arange(9)), coef=coef)
     # 0: 2 rows padded to 4: 1 + 2·4·4/2 = 17 s; r0 ends.  17: r1's context counts as 4 + 1,
     # though it has 2 + 1 tokens: 1 + 5 s.  23: 1 + 6 s.
     done = both(table((0.0, 4, 1), (0.0, 2, 3)), "static", batch_size=2, cost=cost)
