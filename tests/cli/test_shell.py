@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,15 +39,16 @@ def _is_one_sentence(result: subprocess.CompletedProcess[str]) -> bool:
 
 
 def test_help_names_every_command_and_is_quick(servecast: Run) -> None:
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        result = servecast("--help")
-        times.append(time.perf_counter() - started)
+    before = os.times()
+    result = servecast("--help")
+    after = os.times()
     assert result.returncode == 0
     for command in ("run", "compare", "cost", "calibrate", "conformance", "trace", "init"):
         assert f"  {command} " in result.stdout
-    assert min(times) < 0.5
+    # Processor time, which a busy machine does not stretch.
+    used_s = after.children_user + after.children_system
+    used_s -= before.children_user + before.children_system
+    assert used_s < 0.5
 
 
 def test_help_imports_nothing_heavy() -> None:
