@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from simulator.engine import state
 from simulator.engine.log import EVENT
 from simulator.engine.state import NEVER, NOBODY, Engine, PrefixPool, Records
 
+CACHE_LINE_BYTES = 64
 LOG_STEPS = 1 << 16  # rows of the step log between two drains
 
 
@@ -54,7 +56,7 @@ def allocate(
     fleet["front_key"] = -1.0
     fleet["committed_s"] = np.nan
     fleet["free_blocks"] = limits["usable_blocks"][0]
-    table = np.zeros(requests, state.REQUEST)
+    table = _aligned_zeros(requests, state.REQUEST)
     for link in ("left", "right", "next", "replica"):
         table[link] = NOBODY
     for time in ("last_token_s", "admitted_s", "first_token_s", "finished_s"):
@@ -78,6 +80,13 @@ def allocate(
         prefix=_prefix_pool(limits[0], replicas, seats, longest, segments),
         cost=cost,
     )
+
+
+def _aligned_zeros(rows: int, dtype: np.dtype[Any]) -> Records:
+    """Zeros that start at a cache line."""
+    raw = np.zeros(rows * dtype.itemsize + CACHE_LINE_BYTES, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE_BYTES
+    return raw[start : start + rows * dtype.itemsize].view(dtype)
 
 
 def _prefix_pool(

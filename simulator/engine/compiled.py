@@ -21,18 +21,17 @@ from simulator.engine.state import Engine
 Run = Callable[[Engine, float, bool], int]
 
 
-def runner(compose: Compose, engine: Engine) -> Run:
-    """A function ``(until, stop_at_end) -> status`` that runs `engine` under `compose`.
+def runner(compose: Compose) -> Run:
+    """A function ``(engine, until, stop_at_end) -> status`` that runs under `compose`.
 
     `compose` runs compiled if it is a Numba function, else as it is: then the verbs it
     calls are still compiled, and each step costs some tens of microseconds.
     """
     if PLAIN or not hasattr(compose, "py_func"):
-        records = as_records(engine)
 
-        def run_plain(_: Engine, until: float, stop_at_end: bool) -> int:
+        def run_plain(engine: Engine, until: float, stop_at_end: bool) -> int:
             with np.errstate(over="ignore"):  # hashes wrap
-                return run(records, until, stop_at_end, compose)
+                return run(engine, until, stop_at_end, compose)
 
         return run_plain
     kernel = _kernel()
@@ -40,24 +39,12 @@ def runner(compose: Compose, engine: Engine) -> Run:
     return lambda engine, until, stop_at_end: int(kernel(engine, until, stop_at_end, policy))
 
 
-def as_records(engine: Engine) -> Engine:
-    """The same memory, with fields as attributes in plain Python too."""
-
-    def view(member: Any) -> Any:
-        dtype = getattr(member, "dtype", None)
-        return member.view(np.recarray) if dtype is not None and dtype.names else member
-
-    prefix = engine.prefix._replace(blocks=view(engine.prefix.blocks))
-    return Engine(*(view(member) for member in engine))._replace(prefix=prefix)
-
-
 @functools.cache
 def _engine_type() -> Any:
-    import numba
-
     from simulator.engine.allocate import empty_engine
+    from simulator.engine.struct_type import struct_type
 
-    return numba.typeof(empty_engine())  # type: ignore[no-untyped-call]
+    return struct_type(empty_engine())
 
 
 @functools.cache

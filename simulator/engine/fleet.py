@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_models.jit import PLAIN, njit
+from cost_models.jit import njit
 from cost_models.kernel import CostTables
 from simulator.engine.advance import LOG_FULL, Compose
 from simulator.engine.allocate import allocate, limits_record
-from simulator.engine.compiled import as_records, runner
+from simulator.engine.compiled import runner
 from simulator.engine.drain import LogBook
 from simulator.engine.state import CONTIGUOUS, DONE, NOBODY, NUM_ENDED, REJECTED, Engine
 from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording
@@ -72,9 +72,7 @@ class Fleet:
             cost=cost,
             events=events,
         )
-        if PLAIN:
-            self.engine = as_records(self.engine)
-        self._run = runner(compose, self.engine)
+        self._run = runner(compose)
         self.log_book = LogBook()
         self._seen_ends = 0
         self.on_progress: Callable[[], None] | None = None
@@ -93,9 +91,9 @@ class Fleet:
         limit = self.engine.limits["max_model_len"][0]
         table["prompt_tokens"] = requests.prompt_tokens
         table["known_tokens"] = requests.prompt_tokens
-        table["max_tokens"] = np.minimum(requests.max_tokens, limit - requests.prompt_tokens)
-        table["end_tokens"] = requests.prompt_tokens + np.minimum(
-            requests.output_tokens, table["max_tokens"]
+        table["limit_tokens"] = np.minimum(requests.prompt_tokens + requests.max_tokens, limit)
+        table["end_tokens"] = np.minimum(
+            requests.prompt_tokens + requests.output_tokens, table["limit_tokens"]
         )
         table["arrival_s"] = requests.arrival_s
         table["first_segment"] = requests.segment_offsets[:-1]
@@ -109,8 +107,8 @@ class Fleet:
         limits, table = self.engine.limits[0], self.engine.requests
         reasons = np.zeros(len(table), np.int64)
         if reserves_declared or limits["allocator"] == CONTIGUOUS:
-            longest = table["prompt_tokens"] + table["max_tokens"]
-            too_big = -(-longest // limits["block_size"]) > limits["usable_blocks"]
+            blocks = -(-table["limit_tokens"] // limits["block_size"])
+            too_big = blocks > limits["usable_blocks"]
             reasons[too_big] = NEVER_FITS
         reasons[table["prompt_tokens"] >= limits["max_model_len"]] = PROMPT_TOO_LONG
         table["reject_reason"] = reasons

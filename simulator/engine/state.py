@@ -1,18 +1,18 @@
 """The state of a fleet: flat tables, one row per replica and one per request.
 
-A table is an array of records, so that the five fields a step touches of a request lie in
-one cache line, and the whole state is one tuple of a dozen arrays: thin enough to pass to
-every kernel.  All of it is allocated before the first step.
+A table is an array of records, so that the fields a step touches of a request lie in one
+cache line.  All of it is allocated before the first step; kernels get one pointer to it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cost_models.kernel import CostTables
+from simulator.engine.struct import Struct
 
 Records = NDArray[Any]
 
@@ -27,45 +27,43 @@ PAGED, CONTIGUOUS, PREFIX = 0, 1, 2
 
 REQUEST = np.dtype(
     [
-        # what a step touches
+        # first cache line: what composing and launching a step touch
         ("computed_tokens", "i8"),  # tokens whose KV exists or is being computed
         ("known_tokens", "i8"),  # prompt, then every sampled token
         ("held_blocks", "i8"),
         ("scheduled_tokens", "i8"),  # tokens in the step being composed
         ("in_flight", "i8"),  # known tokens that running steps will sample
-        ("last_token_s", "f8"),
-        ("end_tokens", "i8"),  # known_tokens at which it ends
         ("prompt_tokens", "i8"),
+        ("limit_tokens", "i8"),  # prompt and declared max_tokens, within max_model_len
+        ("hashed_blocks", "i8"),  # prefix allocator: full blocks that have a hash
+        # second cache line: what committing it touches
+        ("last_token_s", "f8"),
+        ("end_tokens", "i8"),  # known_tokens at which it really ends
         ("state", "i8"),  # ABSENT ... REJECTED
-        # the waiting queue and the inbox
+        ("first_token_s", "f8"),
+        ("finished_s", "f8"),
+        ("seat", "i8"),  # prefix allocator: row of its block table
+        ("chain", "i8"),  # hash of its last hashed block
+        ("segment", "i8"),  # where the next block starts: a segment of the prompt ...
+        # third: the waiting queue and the inbox
         ("key", "f8"),  # smaller is served first
         ("arrival_s", "f8"),
         ("id_rank", "i8"),  # last tie-break
         ("left", "i8"),  # children in the queue's heap
         ("right", "i8"),
         ("next", "i8"),  # successor in the inbox
-        # what a policy may look at
-        ("max_tokens", "i8"),  # declared by the client
         ("order_key", "f8"),  # key under an order other than fcfs
-        # what is reported
-        ("replica", "i8"),
+        ("segment_start", "i8"),  # ... and the position in the prompt at which that starts
+        # fourth: the rest
+        ("first_segment", "i8"),  # the content of its prompt
+        ("num_segments", "i8"),
+        ("extent_start", "i8"),  # contiguous allocator: first block of its reservation
+        ("replica", "i4"),
+        ("reject_reason", "i4"),
         ("admitted_s", "f8"),
-        ("first_token_s", "f8"),
-        ("finished_s", "f8"),
         ("preemptions", "i8"),
         ("recomputed_tokens", "i8"),
         ("cached_tokens", "i8"),
-        ("reject_reason", "i8"),
-        # contiguous allocator
-        ("extent_start", "i8"),  # first block of its reservation
-        # prefix allocator
-        ("seat", "i8"),  # row of its block table
-        ("first_segment", "i8"),  # its prompt's content
-        ("num_segments", "i8"),
-        ("hashed_blocks", "i8"),  # full blocks of its table that have a hash
-        ("chain", "i8"),  # hash of the last of them
-        ("segment", "i8"),  # where the next one starts: a segment of the prompt ...
-        ("segment_start", "i8"),  # ... and the position in the prompt at which that starts
     ],
     align=True,
 )
@@ -170,7 +168,7 @@ BLOCK = np.dtype(
 NUM_STEPS, NUM_GAPS, NUM_EVENTS, NUM_ENDED = 0, 1, 2, 3
 
 
-class PrefixPool(NamedTuple):
+class PrefixPool(Struct):
     """Blocks with an identity; all arrays are empty under another allocator.
 
     Attributes
@@ -195,7 +193,7 @@ class PrefixPool(NamedTuple):
     segments: NDArray[np.int64]
 
 
-class Engine(NamedTuple):
+class Engine(Struct):
     """Everything that a kernel can read or write.
 
     Attributes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from cost_models.jit import inlined, njit
 from cost_models.kernel import step_time
 from simulator.engine import log
@@ -132,17 +130,13 @@ def launch(engine: Engine, r: int, now: float) -> bool:
 def start_flight(engine: Engine, r: int, place: int, now: float) -> None:
     """Set the times of a priced step that is composed at `now`.
 
-    Synchronous scheduling: the host works, then the GPU.  Asynchronous: the host works on
-    this step while the GPU runs the one before.
+    Under asynchronous scheduling it may have to wait for the one before it; its host time
+    is then what the cost model leaves of it beside the GPU's.
     """
     replica = engine.replicas[r]
     step = engine.flights[r, place]
-    if engine.limits[0].depth == 1:
-        step.start_s = now
-        step.end_s = now + (step.gpu_s + step.host_s)
-    else:
-        step.start_s = max(replica.gpu_free_s, now + step.host_s)
-        step.end_s = step.start_s + step.gpu_s
+    step.start_s = max(replica.gpu_free_s, now)
+    step.end_s = step.start_s + (step.gpu_s + step.host_s)
     replica.gpu_free_s = step.end_s
 
 
@@ -189,11 +183,12 @@ def commit(engine: Engine, r: int) -> int:
         i = emitters[k]
         request = engine.requests[i]
         request.in_flight -= 1
+        visible = request.known_tokens - request.in_flight
         if request.state == DONE:
             request.known_tokens -= 1
             continue  # it ended while this step was already composed: a wasted token
         delivered += 1
-        if math.isnan(request.first_token_s):
+        if visible == request.prompt_tokens + 1:
             request.first_token_s = end
             log.record(engine, log.FIRST_TOKEN, r, i, 0, end)
         elif not limits.stream:
@@ -204,7 +199,7 @@ def commit(engine: Engine, r: int) -> int:
             engine.gaps_s[engine.counters[NUM_GAPS]] = end - request.last_token_s
             engine.counters[NUM_GAPS] += 1
         request.last_token_s = end
-        if request.known_tokens - request.in_flight == request.end_tokens:
+        if visible == request.end_tokens:
             if limits.stream:
                 _end(engine, r, i, end)
                 ended += 1

@@ -55,7 +55,7 @@ def wanted_tokens(engine: Engine, i: int) -> int:
     0 means that the last one is already on its way.
     """
     request = engine.requests[i]
-    if request.known_tokens >= request.prompt_tokens + request.max_tokens:
+    if request.known_tokens >= request.limit_tokens:
         return 0
     return int(request.known_tokens - request.computed_tokens)
 
@@ -147,7 +147,7 @@ def admit(
     replica = engine.replicas[r]
     request = engine.requests[replica.queue_root]
     if limits.allocator == CONTIGUOUS:
-        blocks = blocks_for(request.prompt_tokens + request.max_tokens, limits.block_size)
+        blocks = blocks_for(request.limit_tokens, limits.block_size)
         place = contiguous.find_gap(engine, r, blocks)
         if place == contiguous.FULL or blocks + spare_blocks > replica.free_blocks:
             return False

@@ -73,7 +73,7 @@ def compose(engine: Engine, r: int, now: float) -> int:
     while rows < limits.batch_size and num_waiting(engine, r) > 0:
         request = engine.requests[head(engine, r)]
         prompt = max(longest_prompt, request.prompt_tokens)
-        output = max(longest_output, request.max_tokens)
+        output = max(longest_output, request.limit_tokens - request.prompt_tokens)
         blocks = blocks_for(prompt + output, limits.block_size)
         if (rows + 1) * blocks > limits.usable_blocks:
             break
