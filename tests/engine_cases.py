@@ -17,11 +17,12 @@ from cost_models.kernel import CostTables
 from simulator.cluster.clients import closed_loop, open_loop
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
-from simulator.engine.state import CONTIGUOUS, PAGED
+from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
 from simulator.recording import Recording
 from simulator.workload.requests import Requests
 
 POLICIES = ("static", "continuous", "orca", "chunked_prefill")
+ALLOCATORS = {"paged": PAGED, "contiguous": CONTIGUOUS, "prefix": PREFIX}
 STEP_S = (1.0, 0.25, 0.0)  # a step of m tokens lasts 1 + m/4 seconds: binary fractions
 
 
@@ -53,8 +54,13 @@ def table(*rows: Sequence[float], max_concurrency: int | None = None, **columns:
     """Requests from rows of (arrival_s, prompt_tokens, output_tokens).
 
     `columns` replace max_tokens (else the output), priority (0), predicted_tokens (the
-    output) or ids.
+    output) or ids; `pieces` are the (tag, length) that each prompt consists of.
     """
+    pieces = columns.pop("pieces", None)
+    if pieces is not None:
+        flat = [piece for row in pieces for piece in row]
+        columns["segments"] = np.array(flat, np.int64).reshape(-1, 2)
+        columns["segment_offsets"] = np.cumsum([0, *map(len, pieces)])
     arrival_s, prompt, output = zip(*rows, strict=True)
     n = len(rows)
     tokens = np.array(output, np.int64)
@@ -98,7 +104,7 @@ def fleet(
         "usable_blocks": 1 << 40,
         "chunked_prefill": 1,
         "reserve_full_isl": 1,
-        "allocator": CONTIGUOUS if allocator == "contiguous" else PAGED,
+        "allocator": ALLOCATORS[allocator],
         "hold_finished": static,
         **limits,
     }

@@ -11,6 +11,7 @@ slower.
 from cost_models.jit import njit
 from simulator.engine.verbs import (
     admit,
+    cached_tokens,
     grow,
     head,
     num_running,
@@ -38,10 +39,11 @@ def compose(engine, r, now):
         i = head(engine, r)
         if i < 0:
             break
+        cached = cached_tokens(engine, r)  # 0 without prefix caching
         prompt = engine.requests[i].known_tokens
-        if prompt > budget and num_running(engine, r) > 0:
+        if prompt - cached > budget and num_running(engine, r) > 0:
             break  # too long beside others; alone it may run
-        if not admit(engine, r, prompt, prompt, 0):
+        if not admit(engine, r, cached, prompt - cached, prompt, 0):
             break
-        budget -= prompt
+        budget -= prompt - cached
     return 0
