@@ -105,8 +105,9 @@ def _survey(engine: Engine, r: int) -> tuple[int, int]:
     phases = engine.phases[r]
     phases[:] = 0
     prefix = engine.limits[0].allocator == PREFIX
-    first, following = engine.prefix.phase_members[r, 0], engine.prefix.phase_members[r, 1]
+    first = following = phases  # not read where blocks have no identity, and no lists
     if prefix:
+        first, following = engine.prefix.phase_members[r, 0], engine.prefix.phase_members[r, 1]
         first[:block_size] = NOBODY
     steps_left = engine.steps.shape[0] - engine.counters[NUM_STEPS]
     max_context = 0

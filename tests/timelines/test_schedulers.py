@@ -163,7 +163,8 @@ def test_static_prices_every_row_at_the_padded_length():
     tables = StepCost.linear(1.0, 0.0).tables(64, 64)
     coef = tables.coef.copy()
     coef[kernel.PREFILL_PER_AREA] = 1.0
-    cost = tables._replace(decode_attention_s=np.outer(np.ones(5), 2.0 ** np.arange(9)), coef=coef)
+    attention_s = np.outer(np.ones(5), [*2.0 ** np.arange(9), 0.0])
+    cost = tables._replace(decode_attention_s=attention_s, coef=coef)
     # 0: 2 rows padded to 4: 1 + 2·4·4/2 = 17 s; r0 ends.  17: r1's context counts as 4 + 1,
     # though it has 2 + 1 tokens: 1 + 5 s.  23: 1 + 6 s.
     done = both(table((0.0, 4, 1), (0.0, 2, 3)), "static", batch_size=2, cost=cost)

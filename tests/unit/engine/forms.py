@@ -27,18 +27,23 @@ def context_cost():
 def random_runs() -> Iterator[tuple[str, str]]:
     """(description, hash) of a run under each policy, order, allocator, router and client."""
     combinations = itertools.product(
-        POLICIES, ("fcfs", "sjf", "priority"), ("paged", "contiguous"),
+        POLICIES, ("fcfs", "sjf", "priority"), ("paged", "contiguous", "prefix"),
         (("round_robin", 1), ("round_robin", 2), ("least_outstanding", 3)), (None, 6),
     )  # fmt: skip
     for number, (policy, order, allocator, (router, replicas), seats) in enumerate(combinations):
-        if policy == "static" and allocator == "contiguous":
+        if policy == "static" and allocator != "paged":
             continue  # a static batch reserves its own room
         rng = np.random.default_rng(number)
-        n = 25
+        n = 20
         # Rounded, so that some arrivals are equal.
         arrival_s = np.cumsum(rng.exponential(0.01, n)).round(2)
-        rows = zip(arrival_s, rng.integers(1, 20, n), rng.integers(1, 12, n), strict=True)
-        requests = table(*rows, priority=rng.integers(0, 3, n), max_concurrency=seats)
+        rows = [*zip(arrival_s, rng.integers(1, 20, n), rng.integers(1, 12, n), strict=True)]
+        requests = table(
+            *rows,
+            priority=rng.integers(0, 3, n),
+            max_concurrency=seats,
+            pieces=[[(k % 2, int(prompt))] for k, (_, prompt, _) in enumerate(rows)],
+        )
         options = {
             "usable_blocks": int(rng.integers(8, 24)),
             "max_num_seqs": 5,
@@ -50,6 +55,8 @@ def random_runs() -> Iterator[tuple[str, str]]:
             "long_prefill_token_threshold": int(rng.choice([0, 5])),
             "max_queue": int(rng.choice([4, 1 << 40])),
         }
+        if policy == "chunked_prefill" and allocator != "contiguous":
+            options["depth"] = int(rng.integers(1, 3))  # 2: asynchronous scheduling
         if policy == "static":
             options |= {"batch_size": 3, "max_wait_s": 0.02, "stream": number % 2}
         done = run(

@@ -7,7 +7,6 @@ from engine_cases import fleet, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.engine.compiled import as_records
 from simulator.engine.queue import pop, push, push_front
 from simulator.engine.verbs import head
 from simulator.kv_cache import contiguous
@@ -83,12 +82,10 @@ def first_fit(used, blocks):
 def test_contiguous_reservations_are_first_fit_and_never_overlap(actions):
     # Each action releases one reservation (its number, if there is one) and makes another.
     usable = 20
-    engine = as_records(
-        fleet(
-            table(*[(0.0, 1, 1)] * N), allocator="contiguous", usable_blocks=usable,
-            max_num_seqs=N, max_model_len=usable,
-        ).engine
-    )  # fmt: skip
+    engine = fleet(
+        table(*[(0.0, 1, 1)] * N), allocator="contiguous", usable_blocks=usable,
+        max_num_seqs=N, max_model_len=usable,
+    ).engine  # fmt: skip
     used = np.zeros(usable, bool)
     held: dict[int, slice] = {}
     for blocks, number in actions:
