@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulator.cluster.clients import closed_loop, open_loop
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
-from simulator.engine.state import CONTIGUOUS, PAGED
+from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.schedulers.loader import load_policy
@@ -107,7 +107,7 @@ def simulate(
 def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Fleet:
     """The replicas of a scenario, with nothing delivered yet."""
     scenario = resolved.scenario
-    scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
+    scheduler = scenario.scheduler
     static = scheduler.policy == "static"
     max_queue = scheduler.max_queue
     limits: dict[str, float] = {
@@ -120,7 +120,8 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         "long_prefill_token_threshold": scheduler.long_prefill_token_threshold,
         "chunked_prefill": scheduler.enable_chunked_prefill,
         "reserve_full_isl": bool(scheduler.scheduler_reserve_full_isl),
-        "allocator": CONTIGUOUS if kv_cache.allocator == "contiguous" and not static else PAGED,
+        "allocator": _allocator(scenario),
+        "depth": 2 if scheduler.async_scheduling else 1,
         **({} if max_queue is None else {"max_queue": max_queue}),
     }
     max_tokens = resolved.max_num_batched_tokens
@@ -143,6 +144,15 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         reserves_declared=static,
         events=events,
     )
+
+
+def _allocator(scenario: Scenario) -> int:
+    """A static batch reserves for itself, so that it needs no more than counted blocks."""
+    if scenario.kv_cache.enable_prefix_caching:
+        return PREFIX
+    static = scenario.scheduler.policy == "static"
+    contiguous = scenario.kv_cache.allocator == "contiguous"
+    return CONTIGUOUS if contiguous and not static else PAGED
 
 
 def _order_key(order: str, requests: Requests) -> NDArray[np.float64] | None:

@@ -8,7 +8,7 @@ import hashlib
 from typing import Any
 
 import numba
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
@@ -44,7 +44,8 @@ def _size(kind: types.Type) -> int:
     if isinstance(kind, StructType):
         return 1
     if isinstance(kind, types.BaseNamedTuple):
-        return sum(int(_size(item)) for item in kind.types)
+        items: Any = kind.types
+        return sum(_size(item) for item in items)
     return int(1 + kind.ndim)
 
 

@@ -199,6 +199,10 @@ def free_among_found(engine: Engine, r: int, hits: int) -> int:
 def share_found(engine: Engine, r: int, i: int, hits: int) -> None:
     """Start the block table of request `i`, just seated, with the blocks just found."""
     request = engine.requests[i]
+    if hits == 0:
+        request.chain = 0
+        request.segment = request.first_segment
+        request.segment_start = 0
     replica = engine.replicas[r]
     request.seat = engine.prefix.seats[r, replica.seated]
     replica.seated += 1

@@ -8,6 +8,18 @@ if TYPE_CHECKING:
     from simulator.scenario.scenario import Scenario
 
 
+def why_not(scenario: Scenario, key: str) -> str | None:
+    """What keeps a scenario from switching `key` on; None if nothing does."""
+    policy, allocator = scenario.scheduler.policy, scenario.kv_cache.allocator
+    if key == "async_scheduling" and policy in ("static", "continuous", "orca"):
+        return f"the policy {policy} composes a step only when the one before has ended"
+    if key == "enable_prefix_caching" and policy == "static":
+        return "the policy static reserves room for each batch"
+    if key == "enable_prefix_caching" and allocator == "contiguous":
+        return "the allocator contiguous has no blocks to share"
+    return None
+
+
 def check_combinations(scenario: Scenario) -> None:
     """Refuse what no engine could be started with, whatever its defaults are.
 
@@ -28,6 +40,10 @@ def check_combinations(scenario: Scenario) -> None:
             "kv_cache.allocator is contiguous, which reserves room for what clients declare; give "
             "workload.max_tokens"
         )
+    for section, key in (("scheduler", "async_scheduling"), ("kv_cache", "enable_prefix_caching")):
+        reason = why_not(scenario, key)
+        if reason and getattr(getattr(scenario, section), key):
+            raise ValueError(f"{section}.{key} is true, but {reason}; remove one of the two")
     tokens, seqs = scheduler.max_num_batched_tokens, scheduler.max_num_seqs
     if scheduler.policy != "static" and tokens is not None and seqs is not None and tokens < seqs:
         raise ValueError(

@@ -20,7 +20,7 @@ class KvCacheSpec(Section):
     """part of GPU memory that the engine may use; null: engine default"""
     num_gpu_blocks: Annotated[int, Field(ge=2)] | None = None
     """blocks, as the engine's log gives them (one is a placeholder); null: what fits"""
-    enable_prefix_caching: Literal[False] | None = None
-    """null: off"""
+    enable_prefix_caching: bool | None = None
+    """find KV blocks of equal prefixes again; null: engine default for chunked_prefill"""
     max_model_len: Annotated[int, Field(ge=2)] | None = None
     """most tokens of a request; null: the model's limit, lowered to what fits"""

@@ -10,6 +10,7 @@ from cost_models import catalog
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from simulator.errors import InputError
 from simulator.scenario.batch_limits import fill_batch_limits
+from simulator.scenario.combinations import why_not
 from simulator.scenario.cost_model import LinearCost
 from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
@@ -60,7 +61,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
         model=model,
         gpu=gpu,
         defaults=defaults,
-        cost=_step_cost(scenario, model, gpu, limits.max_num_seqs),
+        cost=_step_cost(scenario, model, gpu, limits.max_num_seqs, scheduler["async_scheduling"]),
         memory=size.memory,
         num_gpu_blocks=size.num_gpu_blocks,
         block_size=scenario.kv_cache.block_size,
@@ -105,7 +106,6 @@ def _fill_engine_settings(
 ) -> None:
     """Version, price, watermark, admission check; and what the engine does, but we do not."""
     cluster, scheduler = data["cluster"], data["scheduler"]
-    release = f"{defaults.engine} {defaults.version}"
     if scenario.cluster.engine_version is None:
         cluster["engine_version"] = defaults.version
         notes.append(f"cluster.engine_version: {defaults.version}, the catalogue's newest")
@@ -119,15 +119,20 @@ def _fill_engine_settings(
             notes.append(f"scheduler.watermark: {V0_WATERMARK:g}, as early vLLM had it")
     if scenario.scheduler.scheduler_reserve_full_isl is None:
         scheduler["scheduler_reserve_full_isl"] = defaults.scheduler_reserve_full_isl
-    if defaults.async_scheduling:
-        notes.append(
-            f"scheduler.async_scheduling: off, though {release} has it on; host time is added to "
-            "each step instead of overlapping it"
-        )
-    scheduler["async_scheduling"] = False
-    if defaults.enable_prefix_caching:
-        notes.append(f"kv_cache.enable_prefix_caching: off, though {release} has it on")
-    data["kv_cache"]["enable_prefix_caching"] = False
+    release = f"{defaults.engine} {defaults.version}"
+    switches = {
+        ("scheduler", "async_scheduling"): defaults.async_scheduling,
+        ("kv_cache", "enable_prefix_caching"): defaults.enable_prefix_caching,
+    }
+    for (section, key), default in switches.items():
+        if data[section].get(key) is None:
+            reason = why_not(scenario, key)
+            modern = scenario.scheduler.policy == "chunked_prefill" and reason is None
+            data[section][key] = default and modern
+            notes.append(
+                f"{section}.{key}: {'on' if data[section][key] else 'off'}, "
+                + (f"the default of {release}" if modern else reason or "unless asked for")
+            )
 
 
 def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> int:
@@ -143,7 +148,9 @@ def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> i
     return min(int(requests.output_tokens.max()), max_model_len - 1)
 
 
-def _step_cost(scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int) -> StepCost:
+def _step_cost(
+    scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int, async_scheduling: bool
+) -> StepCost:
     from cost_models.step_cost import StepCost  # loads Numba
 
     spec, cluster = scenario.cost_model, scenario.cluster
@@ -157,4 +164,5 @@ def _step_cost(scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int) ->
         engine_version=cluster.engine_version,
         kind=spec.kind,
         max_num_seqs=max_num_seqs,
+        async_scheduling=async_scheduling,
     )

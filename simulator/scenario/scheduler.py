@@ -51,8 +51,8 @@ class SchedulerSpec(Section):
     long_prefill_token_threshold: NonNegativeCount = 0
     """largest chunk of one prompt while other requests are there; 0: no limit"""
     enable_chunked_prefill: bool = True
-    async_scheduling: Literal[False] | None = None
-    """null: synchronous"""
+    async_scheduling: bool | None = None
+    """compose a step while the one before runs; null: engine default for chunked_prefill"""
     watermark: Annotated[float, Field(ge=0, lt=1)] | None = None
     """part of the KV blocks that admissions leave free; null: the policy's own"""
     scheduler_reserve_full_isl: bool | None = None

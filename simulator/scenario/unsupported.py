@@ -35,8 +35,6 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "scheduler.policy": ("sglang",),
     "scheduler.order": ("srpt", "edf", "fair"),
     "scheduler.preemption": ("swap",),
-    "scheduler.async_scheduling": (True,),
-    "kv_cache.enable_prefix_caching": (True,),
     "cost_model.kind": ("datasheet", "table"),
 }  # fmt: skip
 

@@ -75,8 +75,6 @@ REFUSED = {
     "scheduler.order=edf": ["scheduler.order: edf is not supported"],
     "scheduler.order=mine:order": ["scheduler.order: mine:order is not supported"],
     "scheduler.preemption=swap": ["scheduler.preemption: swap is not supported"],
-    "scheduler.async_scheduling=true": ["scheduler.async_scheduling: true is not supported"],
-    "kv_cache.enable_prefix_caching=true": ["kv_cache.enable_prefix_caching: true is not"],
     "cost_model={kind: table, path: x}": ["cost_model.kind: table is not supported"],
     # impossible together
     "workload.trace={path: t.csv}": ["workload.arrivals and workload.trace exclude each other"],
@@ -84,6 +82,15 @@ REFUSED = {
     "workload.arrivals={process: closed_loop, concurrency: 4}; workload.max_concurrency=4": [
         "workload.max_concurrency is 4",
         "workload.arrivals.concurrency",
+    ],
+    "scheduler.policy=static; scheduler.async_scheduling=true": [
+        "scheduler.async_scheduling is true, but the policy static",
+    ],
+    "scheduler.policy=static; kv_cache.enable_prefix_caching=true": [
+        "kv_cache.enable_prefix_caching is true, but the policy static",
+    ],
+    "kv_cache.allocator=contiguous; workload.max_tokens=9; kv_cache.enable_prefix_caching=true": [
+        "kv_cache.enable_prefix_caching is true, but the allocator contiguous",
     ],
     "scheduler.order=sjf": ["scheduler.order is sjf", "workload.predictor"],
     "kv_cache.allocator=contiguous": ["contiguous", "workload.max_tokens"],

@@ -151,9 +151,23 @@ def test_given_blocks_must_fit_the_gpu_unless_the_cost_model_is_linear(
         _resolve(mapping, too_many, "cost_model={kind: calibrated}")
 
 
-def test_departures_from_the_engine_are_noted(mapping: dict[str, Any]) -> None:
-    notes = _resolve(mapping, "cluster.engine_version=0.33").notes
-    assert any(note.startswith("scheduler.async_scheduling: off") for note in notes)
-    assert any(note.startswith("kv_cache.enable_prefix_caching: off") for note in notes)
-    older = _resolve(mapping, "cluster.engine_version=0.12").notes
-    assert not any(note.startswith("scheduler.async_scheduling") for note in older)
+def test_switches_follow_the_release_where_the_policy_has_them(mapping: dict[str, Any]) -> None:
+    keys = ("scheduler.async_scheduling", "kv_cache.enable_prefix_caching")
+
+    def switches(*overrides: str) -> tuple[bool | None, bool | None, list[str]]:
+        resolved = _resolve(mapping, *overrides)
+        scheduler, kv_cache = resolved.scenario.scheduler, resolved.scenario.kv_cache
+        notes = [note for note in resolved.notes if note.startswith(keys)]
+        return scheduler.async_scheduling, kv_cache.enable_prefix_caching, notes
+
+    newest = switches("cluster.engine_version=0.33")
+    assert newest[:2] == (True, True)
+    assert newest[2] == [f"{key}: on, the default of vllm 0.33" for key in keys]
+    assert switches("cluster.engine_version=0.12")[0] is False
+    assert switches("scheduler.policy=continuous")[:2] == (False, False)
+    assert switches("scheduler.policy=orca", "kv_cache.enable_prefix_caching=true")[1] is True
+    assert switches("scheduler.async_scheduling=false") == (
+        False,
+        True,
+        ["kv_cache.enable_prefix_caching: on, the default of vllm 0.33"],
+    )
