@@ -25,6 +25,8 @@ SCENARIO = {
         "num_requests": 20,
     },
     "model": "llama-3.1-8b",
+    # asynchronous scheduling would compose one more step before it sees that an output has ended
+    "scheduler": {"async_scheduling": False},
     "kv_cache": {"num_gpu_blocks": 1000, "max_model_len": 1000},
     "cost_model": {"kind": "linear", "t_mem_s": 0.010, "t_flop_s_per_token": 0.0001},
 }
