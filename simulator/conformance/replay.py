@@ -147,7 +147,7 @@ def _outcomes(case: RecordedCase, steps: list[dict[str, Any]], outcome: Any) -> 
             "preemptions": int(outcome.preemptions[row]),
             "cached": [],
             "output_tokens": int(outcome.generated_tokens[row]),
-            "finish_reason": "length" if outcome.status[row] == FINISHED else None,
+            "finish_reason": _finish_reason(case, row, outcome),
         }
     for step in steps:
         end_t = step["end_t"] if timed else 0.0
@@ -162,3 +162,11 @@ def _outcomes(case: RecordedCase, steps: list[dict[str, Any]], outcome: Any) -> 
         for finished in step["fin"]:
             records[finished].update(finish_step=step["k"], finish_t=end_t)
     return records
+
+
+def _finish_reason(case: RecordedCase, row: int, outcome: Any) -> str | None:
+    """vLLM's word for why a request ended."""
+    if outcome.status[row] != FINISHED:
+        return None
+    complete = outcome.generated_tokens[row] == case.requests.output_tokens[row]
+    return "stop" if complete and case.requests.id_of(row) in case.ends_by_eos else "length"

@@ -28,6 +28,7 @@ CONFIG_DEFAULTS: dict[str, Any] = {
     "watermark": 0.0,
     "scheduler_reserve_full_isl": True,
 }
+NO_LIMIT = 1 << 40  # max_tokens of a request that declares none
 ANSWER_SUFFIX = ".oracle.jsonl.gz"
 
 
@@ -40,6 +41,8 @@ class RecordedCase:
     config : scheduler settings, defaults filled in.
     step_time : (a, b, c): a step of m tokens and s requests lasts a + b·m + c·s seconds;
         None: a workload that counts steps instead of seconds.
+    ends_by_eos : ids of the requests whose last output token is an end-of-sequence token, which
+        the scheduler does not foresee; the others end at max_tokens or max_model_len.
     requests : rows in order of arrival; in a workload that counts steps, arrival_s is the
         index of the step before which the request arrives.
     steps, outcomes, end : records of the answer; outcomes by request id.
@@ -48,6 +51,7 @@ class RecordedCase:
     name: str
     config: dict[str, Any]
     step_time: tuple[float, float, float] | None
+    ends_by_eos: frozenset[str]
     requests: Requests
     steps: list[dict[str, Any]]
     outcomes: dict[str, dict[str, Any]]
@@ -81,6 +85,9 @@ def load_case(path: Path) -> RecordedCase:
             name=path.name.split(".json")[0],
             config=config,
             step_time=cost and tuple(float(cost.get(name, 0.0)) for name in "abc"),
+            ends_by_eos=frozenset(
+                str(row["id"]) for row in workload["requests"] if row.get("finish") == "eos"
+            ),
             requests=_requests(workload["requests"], timed=cost is not None),
             steps=[record for record in records if record["type"] == "step"],
             outcomes={record["id"]: record for record in records if record["type"] == "req"},
@@ -110,7 +117,7 @@ def _requests(rows: list[dict[str, Any]], *, timed: bool) -> Requests:
         arrival_s=np.array([row.get(arrival, 0) for row in rows], np.float64),
         prompt_tokens=np.array([sum(n for _, n in piece) for piece in pieces], np.int64),
         output_tokens=output,
-        max_tokens=output,
+        max_tokens=np.array([_max_tokens(row) for row in rows], np.int64),
         predicted_tokens=np.full(len(rows), np.nan),
         priority=np.array([row.get("priority", 0) for row in rows], np.int64),
         class_id=np.zeros(len(rows), np.int64),
@@ -120,6 +127,13 @@ def _requests(rows: list[dict[str, Any]], *, timed: bool) -> Requests:
         ).reshape(-1, 2),
         segment_offsets=np.cumsum([0, *(len(piece) for piece in pieces)]),
     )
+
+
+def _max_tokens(row: dict[str, Any]) -> int:
+    """What the client declared: its output length, unless an EOS ends it before."""
+    if row.get("finish") == "eos":
+        return int(row.get("max_tokens", NO_LIMIT))
+    return int(row["output_len"])
 
 
 def _pieces(row: dict[str, Any]) -> list[tuple[str, int]]:
