@@ -90,6 +90,8 @@ def _sentences(found: dict[str, Any]) -> list[str]:
         lines.append(f"index of dispersion  {widths} (Poisson: 1)")
     if found["length_correlation"] is not None:
         lines.append(f"rank correlation     {found['length_correlation']:.2f} (prompt, output)")
+    if found["prefix_reuse"] is not None:
+        lines.append(f"prefix reuse         {found['prefix_reuse']:.1%} of the prompt tokens")
     return lines
 
 

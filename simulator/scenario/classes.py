@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.scenario.arrivals import ArrivalsSpec
-from simulator.scenario.base import Section, Share
+from simulator.scenario.base import NonNegativeCount, Section, Share
 from simulator.scenario.lengths import LengthsSpec
 from simulator.scenario.slo import SloSpec
 
@@ -23,6 +23,9 @@ class ClassSpec(Section):
     """own arrivals, in place of a share"""
     lengths: LengthsSpec | None = None
     """own lengths; null: the workload's"""
+    shared_prefix_tokens: NonNegativeCount | None = None
+    """own system prompt: leading tokens that all prompts of the class have in common; null: the
+    workload's"""
     priority: int = 0
     """smaller is more urgent; read by scheduler.order: priority"""
     slo: SloSpec = SloSpec()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from simulator.scenario.arrivals import ArrivalsSpec
-from simulator.scenario.base import Count, NonNegative, Positive, Section
+from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Positive, Section
 from simulator.scenario.classes import ClassSpec, check_classes
 from simulator.scenario.lengths import LengthsSpec
 
@@ -34,6 +34,8 @@ class TraceSpec(Section):
     """skip: leave bad rows out, count and report them"""
     class_column: str | None = None
     """column that names the class of each request"""
+    block_tokens: Count | None = None
+    """prompt tokens that a block id (hash_ids) stands for; null: as the format has it"""
 
 
 class LognormalError(Section):
@@ -72,6 +74,8 @@ class WorkloadSpec(Section):
     """output limit that clients declare; null: max_model_len - prompt"""
     max_concurrency: Count | None = None
     """client-side limit on requests in flight"""
+    shared_prefix_tokens: NonNegativeCount | None = None
+    """leading tokens of each prompt that all prompts have in common: a system prompt"""
     predictor: PredictorSpec | None = None
     """predicts output lengths, for scheduler.order: sjf"""
     classes: Annotated[tuple[ClassSpec, ...], Field(strict=False)] = ()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simulator.errors import InputError
 from simulator.workload.arrivals import arrival_times
 from simulator.workload.bootstrap import resample
+from simulator.workload.content import Content, of_blocks, of_system_prompts
 from simulator.workload.lengths import draw_lengths
 from simulator.workload.requests import Floats, Ints, Requests
 from simulator.workload.streams import Purpose, Streams
@@ -19,6 +20,9 @@ from simulator.workload.streams import Purpose, Streams
 if TYPE_CHECKING:
     from simulator.scenario.classes import ClassSpec
     from simulator.scenario.workload import LognormalError, WorkloadSpec
+
+NO_SEGMENTS = np.zeros((0, 2), np.int64)
+NO_OFFSETS = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -32,6 +36,7 @@ class _Rows:
     class_names: tuple[str, ...]
     notes: list[str]
     extra: dict[str, NDArray[Any]] = field(default_factory=dict)
+    block_tokens: int | None = None
 
 
 def build_requests(
@@ -75,6 +80,9 @@ def build_requests(
     if not np.isfinite(rows.arrival_s[-1]):
         raise InputError("workload.trace.rate_scale is too small for any clock; use at least 1e-9")
     declared = _declared(spec, rows, max_model_len)
+    content = _content(spec, rows)
+    if content is not None:
+        rows.notes.append(content.note)
     seats = spec.max_concurrency
     if spec.arrivals is not None and spec.arrivals.process == "closed_loop":
         seats = spec.arrivals.concurrency
@@ -89,6 +97,8 @@ def build_requests(
         class_names=rows.class_names,
         ids=_ids(rows),
         max_concurrency=seats,
+        segments=NO_SEGMENTS if content is None else content.segments,
+        segment_offsets=NO_OFFSETS if content is None else content.offsets,
         notes=tuple(rows.notes),
     )
 
@@ -104,6 +114,7 @@ def _recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
         trace_spec.format,
         on_bad_row=trace_spec.on_bad_row,
         class_column=trace_spec.class_column,
+        block_tokens=trace_spec.block_tokens,
     )
     whole = len(trace)
     trace = trace.window(
@@ -130,6 +141,7 @@ def _recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
         names,
         notes,
         trace.extra,
+        trace.block_tokens,
     )
 
 
@@ -224,6 +236,27 @@ def _class_by_name(labels: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[
             )
     place = np.array([names.index(label) for label in known.tolist()], np.int64)
     return names, place[class_id]
+
+
+def _content(spec: WorkloadSpec, rows: _Rows) -> Content | None:
+    """What prompts share: by block ids, or as system prompts; None for nothing."""
+    own = [c.shared_prefix_tokens for c in spec.classes]
+    stated = spec.shared_prefix_tokens is not None or any(tokens is not None for tokens in own)
+    if "blocks" in rows.extra:
+        if stated:
+            raise InputError(
+                "shared_prefix_tokens is given, but the trace's block ids tell what prompts "
+                "share; remove it"
+            )
+        assert rows.block_tokens is not None
+        return of_blocks(rows.extra["blocks"], rows.prompt_tokens, rows.block_tokens)
+    if not stated:
+        return None
+    # Tag 0 is the workload's system prompt, which classes without one of their own have.
+    shared = spec.shared_prefix_tokens or 0
+    tokens = np.array([shared if t is None else t for t in own] or [shared], np.int64)
+    tags = np.array([0 if t is None else i + 1 for i, t in enumerate(own)] or [0], np.int64)
+    return of_system_prompts(tokens[rows.class_id], tags[rows.class_id], rows.prompt_tokens)
 
 
 def _declared(spec: WorkloadSpec, rows: _Rows, max_model_len: int) -> Ints:

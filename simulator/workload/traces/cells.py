@@ -8,7 +8,9 @@ Whatever `take` accepts, `parse` reads to the same value.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -159,28 +161,37 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Items:
-    """Names of the blocks of `block_tokens` of a prompt, of which only the number is read."""
-
-    block_tokens: int
+class BlockIds:
+    """Names of the blocks of a prompt: whole numbers, kept as the bytes of 64 bits each."""
 
     arrow_type = pa.list_(pa.int64())
-    dtype = np.int64
-    rule = "is not a list"
+    dtype = np.object_
+    rule = "is not a list of whole numbers of at most 64 bits"
 
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
-        if column.null_count or not pa.types.is_list(column.type):
-            return None
-        counts = [chunk.value_lengths().cast(pa.int64()) for chunk in column.chunks]
-        return _numpy(pa.chunked_array(counts, pa.int64()))
+        return None  # lists are read one by one
 
-    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> int:
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> bytes:
         if not isinstance(cell, list):
+            raise BadCell("is not a list")
+        if not cell:
+            raise BadCell("is empty; leave it out where the content of a prompt is not known")
+        if not all(type(item) is int and -(1 << 63) <= item < 1 << 64 for item in cell):
             raise BadCell(self.rule)
-        return len(cell)
+        return block_bytes(cell)
 
 
-CellKind = Count | Elapsed | Stamp | Label | Items
+def block_bytes(ids: Iterable[int]) -> bytes:
+    """Block ids as `BlockIds` keeps them."""
+    return array("Q", [item & 0xFFFF_FFFF_FFFF_FFFF for item in ids]).tobytes()
+
+
+def block_count(ids: bytes) -> int:
+    """How many block ids these bytes hold."""
+    return len(ids) // 8
+
+
+CellKind = Count | Elapsed | Stamp | Label | BlockIds
 
 
 def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -27,13 +27,15 @@ class Field:
     required : whether a file without it has another format.
     default : value where an optional cell is empty; a column without one only serves the
         layout's checks.
+    tells : whether a file's having it speaks for this format.
     """
 
     role: str
     names: tuple[str, ...]
     kind: CellKind
     required: bool = True
-    default: int | float | str | None = None
+    default: int | float | str | bytes | None = None
+    tells: bool = True
 
     def find(self, names: Iterable[str]) -> str | None:
         """This column among `names`, case and outer blanks aside; None when absent."""
@@ -70,6 +72,7 @@ class Layout:
     unused : columns that matter in the source but not here yet, each with the sentence
         that says so.
     checks : rules between the cells of a row.
+    block_tokens : tokens of a prompt that one of its block ids stands for.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Layout:
     fields: tuple[Field, ...]
     unused: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
+    block_tokens: int | None = None
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -87,7 +91,7 @@ class Layout:
     def known(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that are columns of this format."""
         names = list(names)
-        found = (f.find(names) for f in self.fields)
+        found = (f.find(names) for f in self.fields if f.tells)
         return [name for name in found if name is not None]
 
     def missing(self, names: Iterable[str]) -> list[str]:

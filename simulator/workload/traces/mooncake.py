@@ -5,10 +5,11 @@ Serving", FAST 2025; its hash_ids name the 512-token blocks of a prompt, the las
 possibly in part.
 """
 
-from simulator.workload.traces.cells import Count, Elapsed, Items
-from simulator.workload.traces.layout import Check, Field, Layout
+from dataclasses import replace
 
-BLOCK_TOKENS = 512
+from simulator.workload.traces.blocks import BLOCKS
+from simulator.workload.traces.cells import Count, Elapsed
+from simulator.workload.traces.layout import Field, Layout
 
 _PROMPT = Field("prompt_tokens", ("input_length", "input_tokens"), Count())
 _OUTPUT = Field("output_tokens", ("output_length", "output_tokens"), Count())
@@ -26,22 +27,22 @@ MOONCAKE = Layout(
         Field("arrival", ("timestamp", "created_time"), Elapsed(per_second=1000)),
         _PROMPT,
         _OUTPUT,
-        Field("blocks", ("hash_ids",), Items(BLOCK_TOKENS), required=False),
+        BLOCKS,
     ),
-    unused={"hash_ids": "prefixes that prompts share (hash_ids) are not simulated", **_SESSIONS},
-    checks=(
-        Check(
-            ("prompt_tokens", "blocks"),
-            lambda prompt, blocks: blocks == -(-prompt // BLOCK_TOKENS),
-            f"has another number of hash_ids than its prompt has blocks of {BLOCK_TOKENS} tokens",
-        ),
-    ),
+    unused=_SESSIONS,
+    block_tokens=512,
 )
 
 TIMED_TRACE = Layout(
     name="timed_trace",
     about="vllm bench serve timed_trace or guidellm, timestamp in s",
     kinds=("jsonl", "json", "parquet"),
-    fields=(Field("arrival", ("timestamp",), Elapsed()), _PROMPT, _OUTPUT),
-    unused=MOONCAKE.unused,
+    fields=(
+        Field("arrival", ("timestamp",), Elapsed()),
+        _PROMPT,
+        _OUTPUT,
+        replace(BLOCKS, tells=False),  # Mooncake's, in ms, have them as a rule
+    ),
+    unused=_SESSIONS,
+    block_tokens=16,
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from simulator.errors import InputError
 from simulator.workload.requests import Ints
+from simulator.workload.traces.blocks import with_block_rule
 from simulator.workload.traces.cells import Elapsed, Label, Stamp
 from simulator.workload.traces.layout import Field, Layout
 from simulator.workload.traces.own import OWN_LENGTHS
@@ -18,7 +19,7 @@ from simulator.workload.traces.table import OnBadRow, read_table, summary
 from simulator.workload.traces.trace import Trace, arrivals_in_order
 
 # Roles that go on with a trace; any other column is only read to check the rows.
-EXTRA = ("max_tokens", "priority", "id", "class_name")
+EXTRA = ("max_tokens", "priority", "id", "class_name", "blocks")
 
 
 def read_trace(
@@ -27,6 +28,7 @@ def read_trace(
     *,
     on_bad_row: OnBadRow = "error",
     class_column: str | None = None,
+    block_tokens: int | None = None,
 ) -> Trace:
     """Read a recorded trace.
 
@@ -36,6 +38,7 @@ def read_trace(
     format : a name of `FORMATS`, or "auto": told by the columns.
     on_bad_row : "error" stops at the first bad row, "skip" leaves them out and counts.
     class_column : column that names the class of each request.
+    block_tokens : tokens that a block id stands for, where it is not what the format has.
 
     Raises
     ------
@@ -47,6 +50,7 @@ def read_trace(
     layout, why = find_format(source, names, format)
     if class_column is not None:
         layout = _with_class(source, layout, names, class_column)
+    layout = with_block_rule(layout, block_tokens)
     table = read_table(source, layout, on_bad_row)
     arrival = next(f for f in layout.fields if f.role == "arrival").kind
     assert isinstance(arrival, Elapsed | Stamp)
@@ -72,6 +76,7 @@ def read_trace(
         prompt_tokens=columns["prompt_tokens"],
         output_tokens=columns["output_tokens"],
         extra={role: columns[role] for role in EXTRA if role in columns},
+        block_tokens=layout.block_tokens,
         rows_read=table.rows_read,
         skipped=table.skipped,
         notes=tuple(notes),

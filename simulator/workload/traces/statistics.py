@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from simulator.workload.requests import Floats, Ints
+from simulator.workload.traces.blocks import reused_tokens
 from simulator.workload.traces.trace import Trace
 
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0)
@@ -27,7 +28,9 @@ def describe(trace: Trace) -> dict[str, Any]:
         ``index_of_dispersion``, variance / mean of the counts in windows of so many
         seconds (Poisson: 1 at every width), as far as the span has 20 windows;
         ``prompt_tokens`` and ``output_tokens``, each with mean, min, max and quantiles;
-        ``length_correlation``, Spearman's between the two; ``skipped`` rows by reason;
+        ``length_correlation``, Spearman's between the two; ``prefix_reuse``, share of the
+        prompt tokens that an earlier prompt began with too, None without block ids;
+        ``skipped`` rows by reason;
         ``notes`` of the reader and ``oddities``, sentences.
     """
     n = len(trace)
@@ -45,6 +48,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         "prompt_tokens": _lengths(trace.prompt_tokens),
         "output_tokens": _lengths(trace.output_tokens),
         "length_correlation": _rank_correlation(trace.prompt_tokens, trace.output_tokens),
+        "prefix_reuse": _prefix_reuse(trace),
         "skipped": {reason: skipped.count for reason, skipped in trace.skipped.items()},
         "notes": list(trace.notes),
         "oddities": _oddities(trace),
@@ -60,6 +64,12 @@ def _dispersion(arrival_s: Floats) -> dict[str, float]:
             counts = np.bincount((inside / width).astype(np.int64), minlength=windows)
             found[f"{width:g}"] = float(counts.var() / counts.mean())
     return found
+
+
+def _prefix_reuse(trace: Trace) -> float | None:
+    if "blocks" not in trace.extra:
+        return None
+    return reused_tokens(trace) / int(trace.prompt_tokens.sum())
 
 
 def _lengths(tokens: Ints) -> dict[str, float]:

@@ -22,7 +22,9 @@ class Trace:
     path, format : the file and its format.
     arrival_s : (n,) float64, not decreasing; equal arrivals keep the order of the file.
     prompt_tokens, output_tokens : (n,) int64, >= 1
-    extra : further columns by role (max_tokens, priority, id, class_name), as recorded.
+    extra : further columns by role (max_tokens, priority, id, class_name, blocks), as recorded;
+        blocks are the ids of a prompt's blocks as `cells.block_bytes` has them.
+    block_tokens : tokens that a block id stands for.
     rows_read : rows in the file, bad ones included.
     skipped : bad rows by what is wrong with them.
     notes : sentences on what was found and done: nothing is changed without one.
@@ -37,6 +39,7 @@ class Trace:
     rows_read: int
     skipped: dict[str, Skipped]
     notes: tuple[str, ...]
+    block_tokens: int | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)

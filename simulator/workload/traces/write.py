@@ -13,7 +13,8 @@ import numpy as np
 
 from simulator.errors import InputError
 from simulator.workload.requests import Floats, Ints
-from simulator.workload.traces.cells import CellKind, Elapsed, Items, Stamp
+from simulator.workload.traces.blocks import reblock
+from simulator.workload.traces.cells import BlockIds, CellKind, Elapsed, Stamp
 from simulator.workload.traces.layout import Field, Layout
 from simulator.workload.traces.trace import Trace
 
@@ -26,14 +27,15 @@ def write_trace(trace: Trace, path: Path, layout: Layout) -> None:
 
     Columns that the format needs are written, and those optional ones that the trace
     has.  Times are good to a nanosecond, or to the seven digits of a date and time.
-    Block ids (hash_ids) are made up so that no two requests share a block.
+    Block ids (hash_ids) tell what prompts share, as far as blocks of the format's size can;
+    those of a trace without them are made up so that no two requests share a block.
 
     Raises
     ------
     InputError
         The file cannot be written.
     """
-    columns = {f.names[0]: column for f in layout.fields if (column := _cells(trace, f))}
+    columns = {f.names[0]: column for f in layout.fields if (column := _cells(trace, f, layout))}
     try:
         with _open(path) as file:
             if "csv" in layout.kinds:
@@ -55,15 +57,16 @@ def _open(path: Path) -> TextIO:
     return path.open("w", encoding="utf-8", newline="")
 
 
-def _cells(trace: Trace, field: Field) -> Sequence[Any] | None:
+def _cells(trace: Trace, field: Field, layout: Layout) -> Sequence[Any] | None:
     """The column of a field, or None where there is nothing to write."""
     if field.role == "arrival":
         return _moments(trace.arrival_s, field.kind)
     if field.role in ("prompt_tokens", "output_tokens"):
         tokens: list[int] = getattr(trace, field.role).tolist()
         return tokens
-    if isinstance(field.kind, Items):
-        return list(_own_blocks(trace.prompt_tokens, field.kind.block_tokens))
+    if isinstance(field.kind, BlockIds):
+        assert layout.block_tokens is not None
+        return list(_block_ids(trace, layout.block_tokens))
     if field.role in trace.extra:
         return ["" if v == field.default else v for v in trace.extra[field.role].tolist()]
     return list(range(len(trace))) if field.required else None
@@ -78,6 +81,13 @@ def _moments(arrival_s: Floats, kind: CellKind) -> list[Any]:
     decimals = max(0, 9 - round(np.log10(kind.per_second)))
     numbers = np.round(arrival_s * kind.per_second, decimals).tolist()
     return [int(number) if number.is_integer() else number for number in numbers]
+
+
+def _block_ids(trace: Trace, size: int) -> Iterable[list[int]]:
+    if "blocks" not in trace.extra:
+        return _own_blocks(trace.prompt_tokens, size)
+    assert trace.block_tokens is not None
+    return reblock(trace.extra["blocks"], trace.prompt_tokens, trace.block_tokens, size)
 
 
 def _own_blocks(prompt_tokens: Ints, block_tokens: int) -> Iterable[list[int]]:

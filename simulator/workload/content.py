@@ -1,0 +1,56 @@
+"""What prompts consist of: pieces that are equal where prompts share a prefix."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.workload.requests import Ints
+
+
+class Content(NamedTuple):
+    """`Requests.segments` and `Requests.segment_offsets`, and what to say about them."""
+
+    segments: Ints
+    offsets: Ints
+    note: str
+
+
+def of_blocks(blocks: NDArray[Any], prompt_tokens: Ints, block_tokens: int) -> Content:
+    """A piece for each block id; what a prompt has beyond its last block is its own.
+
+    Parameters
+    ----------
+    blocks : (n,) block ids of each prompt, as the bytes of 64 bits each.
+    prompt_tokens : (n,)
+    block_tokens : tokens that an id stands for; the last one may stand for fewer.
+    """
+    counts = np.array([len(ids) // 8 for ids in blocks.tolist()], np.int64)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    names = np.frombuffer(b"".join(blocks.tolist()), np.uint64)
+    _, tags = np.unique(names, return_inverse=True)
+    row = np.repeat(np.arange(len(counts)), counts)
+    start = (np.arange(len(names)) - offsets[row]) * block_tokens
+    lengths = np.clip(prompt_tokens[row] - start, 0, block_tokens)
+    return Content(
+        np.stack([tags, lengths], axis=1).astype(np.int64).reshape(-1, 2),
+        offsets,
+        f"prefixes: prompts share what has the same block ids, of {block_tokens} tokens each",
+    )
+
+
+def of_system_prompts(shared_tokens: Ints, tags: Ints, prompt_tokens: Ints) -> Content:
+    """The first `shared_tokens` of each prompt are the same for all of a tag.
+
+    A prompt that is shorter than them is their beginning.
+    """
+    length = np.minimum(shared_tokens, prompt_tokens)
+    has = length > 0
+    share = float(length.sum() / prompt_tokens.sum())
+    return Content(
+        np.stack([tags[has], length[has]], axis=1),
+        np.concatenate(([0], np.cumsum(has))),
+        f"prefixes: {share:.1%} of the prompt tokens are shared system prompts",
+    )
