@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from simulator import recording
 from simulator.engine import state
@@ -19,22 +19,50 @@ OUTCOME_COLUMNS = (
     "preemptions", "recomputed_tokens", "cached_tokens",
 )  # fmt: skip
 
+FIRST_ROWS = 1 << 10  # of a column, before it grows
+
+
+class Growing:
+    """A column that rows are added to; memory that no row has reached is never touched."""
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self._rows: NDArray[Any] = np.empty(FIRST_ROWS, dtype)
+        self._used = 0
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Append a copy of `values`."""
+        end = self._used + len(values)
+        if end > len(self._rows):
+            larger = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
+            larger[: self._used] = self._rows[: self._used]
+            self._rows = larger
+        self._rows[self._used : end] = values
+        self._used = end
+
+    def rows(self) -> NDArray[Any]:
+        """All rows so far."""
+        return self._rows[: self._used]
+
 
 class LogBook:
     """What was drained from an engine's logs so far, column by column."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in state.STEP.names or ()}
-        self._gaps_s: list[NDArray[np.float64]] = []
+        self._columns = {field.name: Growing(state.STEP[field.name]) for field in fields(Steps)}
+        self._step_gaps_s, self._lone_gaps_s = Growing(np.float64), Growing(np.float64)
+        self._gap_counts = Growing(np.int64)
         self._events: list[NDArray[Any]] = []
 
     def drain(self, engine: Engine) -> None:
         """Copy the logs and empty them."""
         counters = engine.counters
         rows = engine.steps[: counters[NUM_STEPS]]
-        for name, chunks in self._columns.items():
-            chunks.append(np.ascontiguousarray(rows[name]))
-        self._gaps_s.append(engine.gaps_s[: counters[NUM_GAPS]].copy())
+        for name, column in self._columns.items():
+            column.extend(rows[name])
+        some = rows["streaming_seqs"] > 0
+        self._step_gaps_s.extend(rows["gap_s"][some])
+        self._gap_counts.extend(rows["streaming_seqs"][some])
+        self._lone_gaps_s.extend(engine.gaps_s[: counters[NUM_GAPS]])
         self._events.append(engine.events[: counters[NUM_EVENTS]].copy())
         counters[NUM_STEPS] = counters[NUM_GAPS] = counters[NUM_EVENTS] = 0
 
@@ -44,26 +72,21 @@ class LogBook:
         return np.concatenate(self._events)
 
     def recording(self, engine: Engine, requests: Requests, end_s: float) -> Recording:
-        """Make the recording; the log book is empty afterwards."""
+        """Make the recording of everything so far."""
         self.drain(engine)
-        columns = {}
-        for name, chunks in self._columns.items():
-            columns[name] = np.concatenate(chunks)
-            chunks.clear()
+        columns = {name: column.rows() for name, column in self._columns.items()}
         if len(engine.replicas) > 1:  # per replica the rows are in order already
             order = np.argsort(columns["replica"], kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        streaming = columns.pop("streaming_seqs").astype(np.int64)
-        some = streaming > 0
-        lone_gaps_s = np.concatenate(self._gaps_s)
-        gaps = InterTokenGaps(
-            gap_s=np.concatenate([columns.pop("gap_s")[some], lone_gaps_s]),
-            count=np.concatenate([streaming[some], np.ones(len(lone_gaps_s), np.int64)]),
-        )
+        lone_gaps_s = self._lone_gaps_s.rows()
+        self._lone_gaps_s = Growing(np.float64)
+        self._step_gaps_s.extend(lone_gaps_s)
+        self._gap_counts.extend(np.ones(len(lone_gaps_s), np.int64))
+        gaps = InterTokenGaps(gap_s=self._step_gaps_s.rows(), count=self._gap_counts.rows())
         return Recording(
             requests=requests,
             outcome=_outcome(engine, end_s),
-            steps=Steps(**{field.name: columns[field.name] for field in fields(Steps)}),
+            steps=Steps(**columns),
             gaps=gaps,
             end_s=end_s,
             usable_kv_blocks=int(engine.limits["usable_blocks"][0]),
