@@ -19,6 +19,7 @@ from simulator.cli.cost import cost
 from simulator.cli.init import init
 from simulator.cli.run import run
 from simulator.cli.trace import trace
+from simulator.cli.validate import validate
 from simulator.errors import InputError
 
 app = typer.Typer(
@@ -34,6 +35,7 @@ app.command("run")(run)
 app.command("compare")(compare)
 app.command("cost")(cost)
 app.command("calibrate")(calibrate)
+app.command("validate")(validate)
 app.command("conformance")(conformance)
 app.add_typer(trace, name="trace")
 app.command("init")(init)

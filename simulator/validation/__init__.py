@@ -1,0 +1,1 @@
+"""Predictions beside measured serving results, and how far off they are."""

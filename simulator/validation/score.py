@@ -1,0 +1,124 @@
+"""Simulate measured rows and sum up how far off the predictions are."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import InputError
+from simulator.simulation import simulate
+from simulator.validation.conditions import scenario
+from simulator.validation.measured import METRICS, CannotSimulateError, Measured
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A measured row and what the simulator says about it."""
+
+    row: Measured
+    predicted: dict[str, float]
+
+    @property
+    def errors_pct(self) -> dict[str, float]:
+        """Signed error in % of what was measured, by result."""
+        return {
+            name: 100 * (self.predicted[name] / measured - 1)
+            for name, measured in self.row.results.items()
+            if measured > 0 and np.isfinite(self.predicted[name])
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "where": self.row.where,
+            "group": list(self.row.group),
+            "conditions": self.row.conditions,
+            "measured": self.row.results,
+            "predicted": self.predicted,
+            "error_pct": self.errors_pct,
+        }
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All rows of one call."""
+
+    predictions: tuple[Prediction, ...]
+    left_out: dict[str, int]  # reason -> rows
+
+
+def predict(row: Measured) -> Prediction:
+    """Simulate one row.
+
+    Raises
+    ------
+    CannotSimulateError : where the catalogue or this version lacks something.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            summary = simulate(scenario(row, Path(folder))).summary
+        except InputError as error:
+            raise CannotSimulateError(str(error)) from None
+    return Prediction(row, {name: float(summary[METRICS[name]]) for name in row.results})
+
+
+def validate(
+    rows: Iterable[Measured | CannotSimulateError],
+    progress: Callable[[int], None] | None = None,
+) -> Scores:
+    """Predictions of all rows that can be simulated, and why the others cannot."""
+    predictions: list[Prediction] = []
+    left_out: dict[str, int] = defaultdict(int)
+    for index, row in enumerate(rows):
+        if progress is not None:
+            progress(index)
+        try:
+            if isinstance(row, CannotSimulateError):
+                raise row
+            predictions.append(predict(row))
+        except CannotSimulateError as reason:
+            left_out[str(reason)] += 1
+    return Scores(tuple(predictions), dict(sorted(left_out.items(), key=lambda kv: -kv[1])))
+
+
+def by_group(predictions: Iterable[Prediction]) -> list[dict[str, Any]]:
+    """Errors by engine release, GPU and model: of each result, over the group's rows.
+
+    `bias` is the mean signed error, `median` and `p90` are of its magnitude, in %.
+    """
+    groups: dict[tuple[str, str, str], list[Prediction]] = defaultdict(list)
+    for prediction in predictions:
+        groups[prediction.row.group].append(prediction)
+    return [
+        {"engine": key[0], "gpu": key[1], "model": key[2], "rows": len(members)}
+        | {"errors": _errors(members)}
+        for key, members in sorted(groups.items())
+    ]
+
+
+def _errors(members: list[Prediction]) -> dict[str, dict[str, float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for member in members:
+        for name, error in member.errors_pct.items():
+            found[name].append(error)
+    return {name: summary(np.array(found[name])) for name in METRICS if name in found}
+
+
+def summary(errors: NDArray[np.float64]) -> dict[str, float]:
+    """Rows, bias, mean and median and p90 of the magnitude, and the worst, in %."""
+    size = np.abs(errors)
+    return {
+        "rows": len(errors),
+        "bias_pct": float(errors.mean()),
+        "mape_pct": float(size.mean()),
+        "median_pct": float(np.median(size)),
+        "p90_pct": float(np.quantile(size, 0.9)),
+        "worst_pct": float(errors[size.argmax()]),
+    }
