@@ -31,6 +31,10 @@ class _Replica:
         self.clock_s = -np.inf
 
 
+# What the audit keeps of a step beside the columns of the recording.
+NOT_RECORDED = {"unsampled", "idle", "most_kv_tokens", "shared_blocks"}
+
+
 class _Audit:
     """Goes through the log once and collects what is wrong, in sentences."""
 
@@ -151,7 +155,8 @@ class _Audit:
                 "running": len(replica.running),
                 "waiting": replica.waiting,
                 "kv_blocks": int(limits["usable_blocks"]) - free,
-                "kv_tokens": sum(self.computed[i] for i in replica.running),
+                "most_kv_tokens": sum(self.computed[i] for i in replica.running),
+                "shared_blocks": sum(self.shared[i] for i in replica.running),
                 "preempted": replica.preempted,
                 "sampled_tokens": len(sampling),
                 "unsampled": sampling,
@@ -201,7 +206,14 @@ class _Audit:
             rows = np.flatnonzero(steps.replica == r)
             self.expect(len(rows) == len(replica.steps), f"replica {r} logs another step count")
             for row, step in zip(rows, replica.steps, strict=False):
-                for name in step.keys() - {"unsampled", "idle"}:
+                # Tokens in shared blocks count once; how often they are shared is not logged.
+                most, shared = step["most_kv_tokens"], step["shared_blocks"]
+                least = most - shared * int(self.limits["block_size"])
+                self.expect(
+                    least <= steps.kv_tokens[row] <= most,
+                    f"step {row}: kv_tokens is {steps.kv_tokens[row]}, not in {least} ... {most}",
+                )
+                for name in step.keys() - NOT_RECORDED:
                     recorded = getattr(steps, name)[row]
                     self.expect(
                         recorded == step[name],

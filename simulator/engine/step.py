@@ -199,6 +199,9 @@ def commit(engine: Engine, r: int) -> int:
             engine.gaps_s[engine.counters[NUM_GAPS]] = end - request.last_token_s
             engine.counters[NUM_GAPS] += 1
         request.last_token_s = end
+        if limits.depth == 2 and limits.allocator == PREFIX and request.state == RUNNING:
+            # Only now is the token known, and with it the hash of the block it may fill.
+            register_full(engine, r, i, request.computed_tokens - request.in_flight)
         if visible == request.end_tokens:
             if limits.stream:
                 _end(engine, r, i, end)
@@ -207,9 +210,6 @@ def commit(engine: Engine, r: int) -> int:
                 replica.done += 1
             else:
                 left += 1
-        elif limits.depth == 2 and limits.allocator == PREFIX and request.state == RUNNING:
-            # Only now is the token known, and with it the hash of the block it may fill.
-            register_full(engine, r, i, request.computed_tokens - request.in_flight)
     if left > 0:
         _leave(engine, r)
     if replica.done > 0 and replica.done == replica.running:

@@ -167,7 +167,6 @@ def admit(
         prefix.share_found(engine, r, i, hits)
         request.computed_tokens = cached
         request.cached_tokens += cached
-        replica.kv_tokens += cached
     return grow(engine, r, i, tokens)
 
 

@@ -197,7 +197,10 @@ def free_among_found(engine: Engine, r: int, hits: int) -> int:
 
 @njit
 def share_found(engine: Engine, r: int, i: int, hits: int) -> None:
-    """Start the block table of request `i`, just seated, with the blocks just found."""
+    """Start the block table of request `i`, just seated, with the blocks just found.
+
+    Tokens in blocks that others hold are counted already in the replica's `kv_tokens`.
+    """
     request = engine.requests[i]
     if hits == 0:
         request.chain = 0
@@ -213,6 +216,7 @@ def share_found(engine: Engine, r: int, i: int, hits: int) -> None:
         if row.users == 0:
             _unlink(engine, r, found[k])
             replica.free_blocks -= 1
+            replica.kv_tokens += engine.limits[0].block_size
         row.users += 1
         table[k] = found[k]
     request.held_blocks = hits
@@ -264,7 +268,8 @@ def release(engine: Engine, r: int, i: int) -> None:
     for k in range(request.held_blocks - 1, -1, -1):
         block = table[k]
         blocks[block].users -= 1
-        if blocks[block].users > 0:
+        if blocks[block].users > 0:  # others still hold these tokens
+            replica.kv_tokens += engine.limits[0].block_size
             continue
         replica.free_blocks += 1
         if blocks[block].hashed:
