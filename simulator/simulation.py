@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simulator.cluster.clients import closed_loop, open_loop
+from simulator.cluster.clients import sender
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
@@ -166,17 +166,12 @@ def _order_key(order: str, requests: Requests) -> NDArray[np.float64] | None:
 
 def _run(fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress | None) -> float:
     """Send all requests and let the fleet finish; returns the time at which it ended."""
-    rows = np.flatnonzero(~fleet.is_rejected())
-    rows = rows[fleet.requests.arrival_s[rows] < horizon_s]
     if progress is not None:
-        fleet.on_progress = lambda: progress(fleet.num_ended, len(rows))
+        sent = int(np.count_nonzero(~fleet.is_rejected() & (fleet.requests.arrival_s < horizon_s)))
+        fleet.on_progress = lambda: progress(fleet.num_ended, sent)
     env = simpy.Environment()
     router = ROUTERS[scenario.cluster.router]()
-    seats = fleet.requests.max_concurrency
-    if seats is None:
-        env.process(open_loop(env, fleet, router, rows))
-    else:
-        env.process(closed_loop(env, fleet, router, rows, seats, horizon_s))
+    env.process(sender(env, fleet, router, horizon_s))
     env.run(until=None if horizon_s == np.inf else horizon_s)
     fleet.advance(horizon_s)
     if horizon_s < np.inf:

@@ -14,7 +14,7 @@ import simpy
 
 from cost_models import StepCost
 from cost_models.kernel import CostTables
-from simulator.cluster.clients import closed_loop, open_loop
+from simulator.cluster.clients import sender
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
@@ -136,13 +136,9 @@ def run(
 ) -> Run:
     """Send all requests through a router to a fleet, and let it finish."""
     made = fleet(requests, policy, **more)
-    rows = np.flatnonzero(~made.is_rejected())
     env = simpy.Environment()
     way = ROUTERS[router]()
-    if requests.max_concurrency is None:
-        env.process(open_loop(env, made, way, rows))
-    else:
-        env.process(closed_loop(env, made, way, rows, requests.max_concurrency, horizon_s))
+    env.process(sender(env, made, way, horizon_s))
     env.run()
     made.advance(horizon_s)
     end_s = horizon_s if horizon_s < np.inf else float(made.engine.replicas["clock_s"].max())

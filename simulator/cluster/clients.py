@@ -8,6 +8,8 @@ delays, is what the fleet works with.
 from __future__ import annotations
 
 from collections.abc import Generator
+from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,23 @@ import simpy
 
 from simulator.cluster.routers import Router, Rows
 from simulator.engine.fleet import Fleet
+from simulator.engine.state import NOBODY
+from simulator.workload.requests import Requests
 
 Process = Generator[simpy.Event, Any, None]
+Ready = tuple[float, int]
+
+
+def sender(env: simpy.Environment, fleet: Fleet, router: Router, horizon_s: float) -> Process:
+    """The process that sends all requests which arrive before `horizon_s`."""
+    requests = fleet.requests
+    rows = np.flatnonzero(requests.arrival_s < horizon_s)
+    if requests.has_sessions:
+        return closed_loop(env, fleet, router, rows, requests.max_concurrency, horizon_s)
+    rows = rows[~fleet.is_rejected()[rows]]
+    if requests.max_concurrency is not None:
+        return closed_loop(env, fleet, router, rows, requests.max_concurrency, horizon_s)
+    return open_loop(env, fleet, router, rows)
 
 
 def open_loop(env: simpy.Environment, fleet: Fleet, router: Router, rows: Rows) -> Process:
@@ -37,30 +54,92 @@ def closed_loop(
     fleet: Fleet,
     router: Router,
     rows: Rows,
-    seats: int,
+    seats: int | None,
     horizon_s: float,
 ) -> Process:
-    """Send each request at its arrival time or when one of `seats` is free, if later.
+    """Send requests that wait for others to end: for a seat, or for the turn before.
 
-    The semaphore in front of the server that benchmark clients use.  A seat is free again
-    when its request's last token, or its rejection, has come.
+    A request is sent at its arrival time, a follower `think_s` after its predecessor's last
+    token (or rejection), and both not before one of `seats` is free: the semaphore in front
+    of the server that benchmark clients use.  The fleet never runs past the next end.
     """
-    arrival_s = fleet.requests.arrival_s[rows]
-    sent, free, now = 0, seats, 0.0
-    while sent < len(rows) or free < seats:
-        while sent < len(rows) and free > 0 and arrival_s[sent] <= now:
-            fleet.deliver_at(int(rows[sent]), int(router.choose(fleet, 1)[0]), now)
-            sent, free = sent + 1, free - 1
-        next_arrival_s = arrival_s[sent] if sent < len(rows) and free > 0 else np.inf
-        if fleet.advance(min(next_arrival_s, horizon_s), stop_at_end=True):
-            ended = fleet.take_ended()
-            now = max(now, max(fleet.ended_at(int(row)) for row in ended))
-            free += len(ended)
-        elif next_arrival_s < np.inf:
-            now = float(next_arrival_s)
+    clients = _Clients(fleet.requests, rows, seats)
+    hopeless = fleet.is_rejected()
+    previous = fleet.requests.previous_request()
+    now = 0.0
+    while True:
+        while clients.next_s() <= now:
+            row = clients.take()
+            if hopeless[row]:
+                fleet.engine.requests["arrival_s"][row] = now
+                clients.ended(row, now)
+                continue
+            before = previous[row]
+            replica = NOBODY if before < 0 else int(fleet.engine.requests["replica"][before])
+            if replica == NOBODY or not router.keeps_sessions:
+                replica = int(router.choose(fleet, 1)[0])
+            fleet.deliver_at(row, replica, now)
+        next_s = clients.next_s()
+        if fleet.advance(min(next_s, horizon_s), stop_at_end=True):
+            for row in fleet.take_ended().tolist():
+                ended_s = fleet.ended_at(row)
+                clients.ended(row, ended_s)
+                now = max(now, ended_s)
+        elif next_s < horizon_s:
+            now = next_s
         else:
             return  # the horizon, or nothing that is left can ever end
         yield env.timeout(max(0.0, now - env.now))
         # Others that end at the same moment are seen before anything is sent.
         while fleet.advance(now, stop_at_end=True):
-            free += len(fleet.take_ended())
+            for row in fleet.take_ended().tolist():
+                clients.ended(row, fleet.ended_at(row))
+
+
+class _Clients:
+    """Requests that are ready to be sent, and the seats that they wait for.
+
+    Times are Python floats, rows in two heaps of (ready_s, row): those that need a seat,
+    and those that need none or whose session has one already.
+    """
+
+    def __init__(self, requests: Requests, rows: Rows, seats: int | None) -> None:
+        self._next_request = requests.next_request.tolist()
+        self._think_s = requests.think_s.tolist()
+        self._seating = requests.seating
+        self._unseated: list[Ready] = []
+        self._seated: list[Ready] = []
+        first = rows[requests.previous_request()[rows] < 0]
+        ready = zip(requests.arrival_s[first].tolist(), first.tolist(), strict=True)
+        (self._seated if seats is None else self._unseated).extend(ready)
+        # When each seat is free next; the clients come to them one by one over the ramp.
+        step_s = 0.0 if seats is None else self._seating.ramp_s / seats
+        self._free = [step_s * k for k in range(seats or 0)]
+        self._limited = seats is not None
+
+    def next_s(self) -> float:
+        """When the next request can be sent; inf for never, as far as is known."""
+        return min(self._next_unseated_s(), self._seated[0][0] if self._seated else inf)
+
+    def _next_unseated_s(self) -> float:
+        if not self._unseated or not self._free:
+            return inf
+        return max(self._unseated[0][0], self._free[0])
+
+    def take(self) -> int:
+        """The request that `next_s` is about, which takes its seat."""
+        if self._seated and self._seated[0][0] <= self._next_unseated_s():
+            return heappop(self._seated)[1]
+        heappop(self._free)
+        return heappop(self._unseated)[1]
+
+    def ended(self, row: int, now: float) -> None:
+        """Request `row` has ended: who follows, and who gets its seat."""
+        follower = self._next_request[row]
+        stays = follower >= 0 and self._seating.whole_session
+        if follower >= 0:
+            seated = stays or not self._limited
+            ready = self._seated if seated else self._unseated
+            heappush(ready, (now + self._think_s[row], follower))
+        if self._limited and not stays:
+            heappush(self._free, now + self._seating.think_s)

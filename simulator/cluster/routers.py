@@ -19,9 +19,12 @@ class Router(Protocol):
     ----------
     reads_state : the choice depends on what the replicas do, so that the fleet has to be
         brought to the moment of each arrival; else requests are handed over in bulk.
+    keeps_sessions : turns of a session go where the one before went; `choose` is asked for
+        first turns only.
     """
 
     reads_state: bool
+    keeps_sessions: bool
 
     def choose(self, fleet: Fleet, count: int) -> Rows:
         """Replicas for the next `count` requests, (count,) int64."""
@@ -31,6 +34,7 @@ class RoundRobin:
     """Replica after replica, whatever they do."""
 
     reads_state = False
+    keeps_sessions = False
 
     def __init__(self) -> None:
         self._sent = 0
@@ -48,6 +52,7 @@ class LeastOutstanding:
     """
 
     reads_state = True
+    keeps_sessions = False
 
     def __init__(self) -> None:
         self._next = 0
@@ -64,7 +69,14 @@ class LeastOutstanding:
         return chosen
 
 
+class SessionAffinity(LeastOutstanding):
+    """The replica that had the session's turn before; for a first turn, the least loaded."""
+
+    keeps_sessions = True
+
+
 ROUTERS: dict[str, type[Router]] = {
     "round_robin": RoundRobin,
     "least_outstanding": LeastOutstanding,
+    "session_affinity": SessionAffinity,
 }

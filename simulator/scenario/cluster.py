@@ -43,7 +43,8 @@ class ClusterSpec(Section):
     engine: Name = "vllm"
     engine_version: Annotated[Name, BeforeValidator(_quoted_version)] | None = None
     """release whose defaults and host time are used; null: the catalogue's newest"""
-    router: Literal["round_robin", "least_outstanding"] = "round_robin"
-    """least_outstanding: fewest requests running and waiting"""
+    router: Literal["round_robin", "least_outstanding", "session_affinity"] = "round_robin"
+    """least_outstanding: fewest requests running and waiting; session_affinity: where the
+    session's turn before was, else least_outstanding"""
     price_per_gpu_hour: NonNegative | None = None
     """dollars; null: the catalogue's"""

@@ -30,7 +30,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "workload.arrivals.process": ("weibull", "mmpp", "diurnal"),
     "workload.classes.*.arrivals.process": ("weibull", "mmpp", "diurnal"),
     "cluster.router": (
-        "random", "least_kv", "power_of_two", "prefix_affinity", "session_affinity",
+        "random", "least_kv", "power_of_two", "prefix_affinity",
     ),
     "scheduler.policy": ("sglang",),
     "scheduler.order": ("srpt", "edf", "fair"),

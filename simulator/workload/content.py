@@ -18,6 +18,16 @@ class Content(NamedTuple):
     note: str
 
 
+def own_tag(row: int) -> int:
+    """Tag of what only request `row` has in its prompt; as `kv_cache.prefix` has it."""
+    return -2 * row - 1
+
+
+def output_tag(row: int) -> int:
+    """Tag of the tokens that request `row` generates; as `kv_cache.prefix` has it."""
+    return -2 * row - 2
+
+
 def of_blocks(blocks: NDArray[Any], prompt_tokens: Ints, block_tokens: int) -> Content:
     """A piece for each block id; what a prompt has beyond its last block is its own.
 

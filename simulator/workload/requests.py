@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,25 @@ COLUMNS = (
     "predicted_tokens",
     "priority",
     "class_id",
+    "next_request",
+    "think_s",
 )
+
+
+class Seating(NamedTuple):
+    """Who sits on the `max_concurrency` seats.
+
+    Attributes
+    ----------
+    think_s : a seat is free again so long after its request ended.
+    ramp_s : the seats become free one by one over so many seconds from the start.
+    whole_session : a seat is held from the first turn of a session to the end of its last,
+        else by each request on its own.
+    """
+
+    think_s: float = 0.0
+    ramp_s: float = 0.0
+    whole_session: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -49,6 +68,11 @@ class Requests:
     class_names : names of the SLO classes; ("default",) where none are declared.
     ids : names as the source gives them, or None: then row i is called ``r{i}``.
     max_concurrency : seats of a client-side semaphore, as benchmarks use it, or None.
+    seating : how those seats are taken and given back.
+    next_request : (n,) int64: row of the next turn of the same session, after this row; -1:
+        none.  A follower is sent when its predecessor has ended; its arrival_s is that of
+        the session.
+    think_s : (n,) float64: from the last token of a row to the arrival of its follower.
     segments : (g, 2) int64: tag and length of the pieces that prompts consist of, for prefix
         caching.  Token j of a piece is (tag, j), so that equal leading pieces are a shared
         prefix.  A tag >= 0 is whatever several prompts share; `own_tag` and `output_tag` are
@@ -68,6 +92,9 @@ class Requests:
     class_names: tuple[str, ...] = ("default",)
     ids: tuple[str, ...] | None = None
     max_concurrency: int | None = None
+    seating: Seating = field(default_factory=Seating)
+    next_request: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    think_s: Floats = field(default_factory=lambda: np.zeros(0))
     segments: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     segment_offsets: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     notes: tuple[str, ...] = ()
@@ -79,6 +106,10 @@ class Requests:
         n = len(self.arrival_s)
         if not len(self.segment_offsets):
             object.__setattr__(self, "segment_offsets", np.zeros(n + 1, np.int64))
+        if not len(self.next_request):
+            object.__setattr__(self, "next_request", np.full(n, -1))
+        if not len(self.think_s):
+            object.__setattr__(self, "think_s", np.zeros(n))
         for name in COLUMNS:
             if len(getattr(self, name)) != n:
                 raise ValueError(f"{name} has {len(getattr(self, name))} rows, arrival_s has {n}")
@@ -92,6 +123,18 @@ class Requests:
                     f"request {self.id_of(row)} has {name} = {column[row]}; "
                     "a request needs at least 1"
                 )
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether any request waits for another one."""
+        return bool((self.next_request >= 0).any())
+
+    def previous_request(self) -> Ints:
+        """(n,) int64: row of the turn before; -1 for a first or only one."""
+        previous = np.full(len(self), -1)
+        rows = np.flatnonzero(self.next_request >= 0)
+        previous[self.next_request[rows]] = rows
+        return previous
 
     def id_of(self, row: int) -> str:
         """Name of the request in `row`."""
