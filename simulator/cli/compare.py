@@ -35,7 +35,7 @@ def compare(
     seed: Annotated[int | None, typer.Option("--seed", help="Seed in place of the file's.")] = None,
 ) -> None:
     """Send the same requests through variants; one table, one plot, and why they differ."""
-    from simulator.cli.progress import ProgressBar
+    from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.metrics.slo import refuse_unmeasurable
     from simulator.planning.compare import compare as compare_variants
     from simulator.planning.variants import collect_variants
@@ -47,6 +47,7 @@ def compare(
     refuse_unmeasurable(common)
     folder = out if out is not None else Path()
     prepare_folder(folder)
+    announce_compilation()
     bars: list[ProgressBar] = []
 
     def bar(name: str) -> ProgressBar:

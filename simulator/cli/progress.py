@@ -67,3 +67,10 @@ def _new_bar() -> Progress:
         console=Console(stderr=True),
         transient=True,
     )
+
+
+def announce_compilation() -> None:
+    """Say on stderr, once, that kernels are compiled when they are: it takes seconds."""
+    from simulator.engine import compiled
+
+    compiled.announce_compilation(lambda line: print(line, file=sys.stderr, flush=True))

@@ -37,7 +37,7 @@ def run(
     ] = "99",
 ) -> None:
     """Simulate a scenario and print what `vllm bench serve` would, and why."""
-    from simulator.cli.progress import ProgressBar
+    from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.metrics.slo import refuse_unmeasurable
     from simulator.report.benchmark import parse_percentiles
     from simulator.report.files import to_json
@@ -54,6 +54,7 @@ def run(
         _require_objectives(described)
     if out is not None:
         prepare_folder(out)
+    announce_compilation()
 
     started = time.perf_counter()
     with ProgressBar(described.name) as progress:

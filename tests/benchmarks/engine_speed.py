@@ -1,0 +1,189 @@
+"""Speed of the engine itself, without reading, reporting or start-up."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import reference
+import work
+
+from simulator.engine.fleet import Fleet
+from simulator.scenario import Resolved
+from simulator.simulation import build_fleet
+from simulator.workload import build_requests
+from simulator.workload.requests import Requests
+
+REPEATS = 5
+REQUESTS = 50_000
+REFERENCE_REQUESTS = 3_000
+WAITING = (10, 100_000)
+
+
+def cpu_s(task: Callable[[float], object], until: float = np.inf) -> float:
+    """Processor seconds of `task`, a fleet's `advance` or the like."""
+    started_s = time.process_time()
+    task(until)
+    return time.process_time() - started_s
+
+
+def fastest_s(make: Callable[[], Fleet]) -> float:
+    """Processor seconds that a fleet takes to serve everything; the least of several."""
+    return min(cpu_s(make().advance) for _ in range(REPEATS))
+
+
+def requests_of(resolved: Resolved) -> Requests:
+    """The scenario's requests."""
+    return build_requests(
+        resolved.scenario.workload,
+        base_dir=resolved.scenario.base_dir,
+        max_model_len=resolved.max_model_len,
+        seed=0,
+    )
+
+
+def ready(resolved: Resolved, requests: Requests, *, coast: bool = True) -> Fleet:
+    """A fleet that has been handed all requests."""
+    fleet = build_fleet(resolved, requests)
+    if not coast:
+        fleet.engine.limits["coast"] = 0
+    rows = np.arange(len(requests))
+    fleet.deliver(rows, np.zeros_like(rows))
+    return fleet
+
+
+def full_run(
+    *, prefix_caching: bool = False, async_scheduling: bool = False, coast: bool = True
+) -> tuple[float, Fleet]:
+    """Seconds of the fastest of several runs of the frozen work, and its fleet."""
+    resolved = work.frozen(
+        work.mapping(REQUESTS, prefix_caching=prefix_caching, async_scheduling=async_scheduling)
+    )
+    requests = requests_of(resolved)
+    seconds = fastest_s(lambda: ready(resolved, requests, coast=coast))
+    fleet = ready(resolved, requests)
+    fleet.advance(np.inf)
+    assert fleet.num_ended == len(requests)
+    return seconds, fleet
+
+
+def steps_of(fleet: Fleet) -> int:
+    """Engine steps so far."""
+    return len(fleet.recording(0.0).steps.start_s)
+
+
+def throughput() -> Iterator[tuple[str, str, str]]:
+    """Requests per second of each form of the engine: (what, figure, floor)."""
+    forms = {
+        "no prefix caching": ({}, "150,000"),
+        "no prefix caching, every step by itself": ({"coast": False}, ""),
+        "prefix caching, all blocks identified": ({"prefix_caching": True}, "100,000"),
+        "asynchronous scheduling": ({"async_scheduling": True}, ""),
+        "prefix caching and asynchronous": (
+            {"prefix_caching": True, "async_scheduling": True},
+            "",
+        ),
+    }
+    first_s = 0.0
+    for name, (switches, floor) in forms.items():
+        seconds, fleet = full_run(**switches)
+        first_s = first_s or seconds
+        steps = steps_of(fleet)
+        yield (
+            f"requests/s, {name}",
+            f"{REQUESTS / seconds:,.0f} ({1e9 * seconds / steps:.0f} ns a step, "
+            f"{first_s / seconds:.2f}x the first)",
+            floor,
+        )
+
+
+def against_reference() -> Iterator[tuple[str, str, str]]:
+    """A plain SimPy simulation of the same work, checked to give the same times."""
+    resolved = work.frozen(work.mapping(REFERENCE_REQUESTS))
+    requests = requests_of(resolved)
+    started_s = time.process_time()
+    served, steps = reference.run(requests.arrival_s.tolist())
+    plain_s = time.process_time() - started_s
+    ours_s = fastest_s(lambda: ready(resolved, requests))
+    fleet = ready(resolved, requests)
+    fleet.advance(np.inf)
+    outcome = fleet.recording(0.0).outcome
+    np.testing.assert_allclose(outcome.finished_s, [r.finished_s for r in served], rtol=1e-9)
+    np.testing.assert_allclose(outcome.first_token_s, [r.first_token_s for r in served], rtol=1e-9)
+    assert steps_of(fleet) == steps
+    yield (
+        "requests/s, plain SimPy loop, same times",
+        f"{REFERENCE_REQUESTS / plain_s:,.0f} (this engine {plain_s / ours_s:,.0f}x)",
+        "",
+    )
+
+
+def step_under_queue() -> Iterator[tuple[str, str, str]]:
+    """Price of a step that admits nobody, and of an admission, by what waits behind."""
+    few, many = WAITING
+    for order in ("fcfs", "sjf", "priority"):
+        held = [_holding_step_s(order, waiting) for waiting in WAITING]
+        yield (
+            f"step that admits nobody, {order}: {many:,} waiting / {few}",
+            f"{held[1] / held[0]:.2f}x ({held[0] * 1e9:.0f} and {held[1] * 1e9:.0f} ns)",
+            "about 1",
+        )
+        admitted = [_admission_s(order, waiting) for waiting in WAITING]
+        yield (
+            f"admission, {order}: {many:,} waiting / {few}",
+            f"{admitted[1] / admitted[0]:.2f}x "
+            f"({admitted[0] * 1e9:.0f} and {admitted[1] * 1e9:.0f} ns)",
+            "",
+        )
+
+
+SEATS = 64
+HOLDING_STEPS = 4_000
+
+
+def _queue(order: str, prompt_tokens: int, output_tokens: int, num_requests: int) -> Resolved:
+    data = work.mapping(num_requests)
+    data["workload"] |= {
+        "arrivals": {"process": "burst"},
+        "lengths": {
+            "distribution": "fixed",
+            "prompt_tokens": prompt_tokens,
+            "output_tokens": output_tokens,
+        },
+    }
+    if order == "sjf":
+        data["workload"]["predictor"] = {"lognormal_error": 0.5}
+    data["scheduler"] |= {"order": order, "max_num_seqs": SEATS}
+    return work.frozen(data)
+
+
+def _holding_step_s(order: str, waiting: int) -> float:
+    """Seconds of a step in which all seats stay taken while `waiting` requests queue."""
+    resolved = _queue(order, 16, 2 * HOLDING_STEPS, SEATS + waiting)
+    requests = requests_of(resolved)
+    best_s = np.inf
+    for _ in range(REPEATS):
+        fleet = ready(resolved, requests, coast=False)
+        fleet.advance(1.0)  # all seats are taken, and everybody is in the queue
+        before = steps_of(fleet)
+        seconds = cpu_s(fleet.advance, 30.0)
+        assert fleet.num_ended == 0
+        best_s = min(best_s, seconds / (steps_of(fleet) - before))
+    return float(best_s)
+
+
+def _admission_s(order: str, waiting: int) -> float:
+    """Seconds per request of one token that queues, is admitted and ends."""
+    total = 200_000
+    resolved = _queue(order, 16, 1, total)
+    requests = requests_of(resolved)
+    if order == "priority":
+        rng = np.random.default_rng(0)
+        requests = dataclasses.replace(requests, priority=rng.integers(0, 1000, total))
+    if waiting < total // 2:  # else all come at once, and half of them wait in the mean
+        apart_s = 1.0  # longer than it takes to serve a group
+        arrival_s = apart_s * (np.arange(total) // (SEATS + waiting)).astype(np.float64)
+        requests = dataclasses.replace(requests, arrival_s=arrival_s)
+    return fastest_s(lambda: ready(resolved, requests)) / total
