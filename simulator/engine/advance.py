@@ -77,7 +77,13 @@ def must_commit(engine: Engine, r: int) -> bool:
     replica = engine.replicas[r]
     if replica.pending == engine.limits[0].depth:
         return True
-    return bool(replica.pending > 0 and (replica.stalled or replica.running + replica.waiting == 0))
+    if replica.pending == 0:
+        return False
+    idle = replica.running + replica.waiting == 0 and (
+        replica.inbox_head == NOBODY
+        or engine.requests[replica.inbox_head].arrival_s > replica.clock_s
+    )
+    return bool(replica.stalled or idle)
 
 
 @njit

@@ -44,6 +44,7 @@ class Fleet:
     cost : prices of a step.
     compose : the policy, see `simulator.engine.verbs`.
     replicas : their number.
+    frontend_s : between the arrival of a request and its engine's queue (HTTP, tokeniser).
     order_key : (N,) float64, smaller is served first; None is fcfs.
     reserves_declared : the policy or the allocator reserves prompt + max_tokens, so that a
         request for which the pool is too small could never start.
@@ -58,11 +59,13 @@ class Fleet:
         cost: CostTables,
         compose: Compose,
         replicas: int = 1,
+        frontend_s: float = 0.0,
         order_key: NDArray[np.float64] | None = None,
         reserves_declared: bool = False,
         events: bool = False,
     ) -> None:
         self.requests = requests
+        self.frontend_s = frontend_s
         self.engine = allocate(
             limits_record(limits, keyed_order=order_key is not None, coast=not events),
             replicas=replicas,
@@ -95,7 +98,7 @@ class Fleet:
         table["end_tokens"] = np.minimum(
             requests.prompt_tokens + requests.output_tokens, table["limit_tokens"]
         )
-        table["arrival_s"] = requests.arrival_s
+        table["arrival_s"] = requests.arrival_s + self.frontend_s
         table["first_segment"] = requests.segment_offsets[:-1]
         table["num_segments"] = np.diff(requests.segment_offsets)
         if order_key is not None:
@@ -124,7 +127,7 @@ class Fleet:
 
     def deliver_at(self, row: int, replica: int, arrival_s: float) -> None:
         """Hand over one request at the time when it really arrives."""
-        self.engine.requests["arrival_s"][row] = arrival_s
+        self.engine.requests["arrival_s"][row] = arrival_s + self.frontend_s
         put_in_inbox(self.engine, np.array([row]), np.array([replica]))
 
     def advance(self, until: float, *, stop_at_end: bool = False) -> bool:

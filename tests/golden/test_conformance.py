@@ -15,7 +15,8 @@ from simulator.conformance.compare import first_difference
 from simulator.conformance.workload import find_cases, load_case
 
 HERE = Path(__file__).parent
-CASES = [path for name in ("minimal", "dev", "async") for path in find_cases(HERE / name)]
+FOLDERS = {"minimal": 25, "dev": 30, "async": 6, "eos": 36}
+CASES = [path for name in FOLDERS for path in find_cases(HERE / name)]
 
 
 def name_of(path):
@@ -23,7 +24,7 @@ def name_of(path):
 
 
 def test_all_recordings_are_here():
-    assert [len(find_cases(HERE / name)) for name in ("minimal", "dev", "async")] == [25, 30, 6]
+    assert {name: len(find_cases(HERE / name)) for name in FOLDERS} == FOLDERS
 
 
 @pytest.mark.parametrize("path", CASES, ids=name_of)
