@@ -23,6 +23,9 @@ from simulator.workload.requests import Requests
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+    from simulator.report.plots.series import Window
 
 Progress = Callable[[int, int], None]
 
@@ -64,6 +67,31 @@ class Result:
         from simulator.metrics import steps_frame
 
         return steps_frame(self.recording)
+
+    def plot_timeline(self, window: Window | None = None, replica: int = 0) -> Figure:
+        """Who holds the seats of a replica, step by step, and the queue below; see
+        `simulator.report.plots.plot_timeline`."""
+        from simulator.report.plots import plot_timeline
+
+        return plot_timeline(self, window, replica)
+
+    def plot_load(self) -> Figure:
+        """Running and waiting requests and KV cache usage over the whole run."""
+        from simulator.report.plots import plot_load
+
+        return plot_load(self)
+
+    def plot_itl(self) -> Figure:
+        """Share of inter-token gaps longer than a time."""
+        from simulator.report.plots import plot_itl
+
+        return plot_itl(self)
+
+    def plot_latency(self) -> Figure:
+        """Distribution of TTFT and of end-to-end latency over completed requests."""
+        from simulator.report.plots import plot_latency
+
+        return plot_latency(self)
 
 
 def simulate(
@@ -140,6 +168,7 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         cost=resolved.cost.tables(min(max_tokens, MAX_TABLE_TOKENS), resolved.max_num_seqs),
         compose=load_policy(scheduler.policy, scenario.base_dir),
         replicas=scenario.cluster.replicas,
+        frontend_s=resolved.cost.per_request_s,
         order_key=_order_key(scheduler.order, requests),
         reserves_declared=static,
         events=events,
