@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -123,10 +123,16 @@ class StepCost:
 
     Made by `StepCost.linear` or `StepCost.load`; asked in Python through `step`, or in
     compiled loops by handing `tables(...)` to `cost_models.kernel.step_time`.
+
+    Attributes
+    ----------
+    form : the model of cost behind it.
+    per_request_s : seconds in the API server before a request is in the engine's queue.
     """
 
-    def __init__(self, form: CostForm):
+    def __init__(self, form: CostForm, per_request_s: float = 0.0):
         self.form = form
+        self.per_request_s = per_request_s
 
     @classmethod
     def linear(cls, t_mem_s: float, t_flop_s_per_token: float, t_seq_s: float = 0.0) -> StepCost:
@@ -182,6 +188,8 @@ class StepCost:
         shape = model if isinstance(model, catalog.Model) else catalog.model(model)
         device = gpu if isinstance(gpu, catalog.Gpu) else catalog.gpu(gpu)
         defaults = catalog.engine_defaults(engine, engine_version, device)
+        if defaults.fp8_kv_read_as_bf16:
+            shape = replace(shape, kv_dtype="bf16")
         return cls(
             RooflineForm(
                 shape,
@@ -195,7 +203,8 @@ class StepCost:
                 max_num_seqs or defaults.max_num_seqs,
                 effects.load(device.name, engine, without),
                 async_scheduling,
-            )
+            ),
+            defaults.host.per_request_s,
         )
 
     @property

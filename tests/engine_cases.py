@@ -92,6 +92,7 @@ def fleet(
     cost: CostTables | None = None,
     events: bool = False,
     coast: bool = True,
+    frontend_s: float = 0.0,
     **limits: float,
 ) -> Fleet:
     """A fleet in which nothing has happened: 4 seats, 16 tokens per step, ample KV."""
@@ -117,6 +118,7 @@ def fleet(
         cost=StepCost.linear(*step_s).tables(64, 64) if cost is None else cost,
         compose=policy,
         replicas=replicas,
+        frontend_s=frontend_s,
         order_key=keys.get(order),
         reserves_declared=static,
         events=events,

@@ -17,7 +17,8 @@ class HostTime(BaseModel):
     """The engine's own time, outside the GPU.
 
     With synchronous scheduling a step takes gpu + host; with asynchronous scheduling
-    max(gpu + gap, host).
+    max(gpu + gap, host).  A request waits `per_request_s` for the API server (HTTP,
+    tokeniser) before it is in the engine's queue.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,6 +26,7 @@ class HostTime(BaseModel):
     per_step_s: float = Field(ge=0)
     per_seq_s: float = Field(ge=0)
     gap_s: float = Field(gt=0)
+    per_request_s: float = Field(default=0.0, ge=0)
     source: str
 
 
@@ -52,6 +54,7 @@ class Release(BaseModel):
     watermark: float = Field(ge=0, lt=1)
     scheduler_reserve_full_isl: bool
     block_size: int = Field(gt=0)
+    fp8_kv_read_as_bf16: bool = False
     batch_limits: list[BatchLimits] = Field(min_length=1)
     host: HostTime
     source: str
@@ -78,6 +81,7 @@ class EngineDefaults:
     async_scheduling : the next step is scheduled while the GPU works on this one.
     enable_prefix_caching, watermark, scheduler_reserve_full_isl, block_size : of the
         scheduler and its KV cache.
+    fp8_kv_read_as_bf16 : attention over an fp8 KV cache takes as long as over a bf16 one.
     host : the engine's own time per step and per sequence, scheduled synchronously.
     source : where the values come from.
     """
@@ -93,6 +97,7 @@ class EngineDefaults:
     watermark: float
     scheduler_reserve_full_isl: bool
     block_size: int
+    fp8_kv_read_as_bf16: bool
     host: HostTime
     source: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,7 @@ class Fleet:
     ) -> None:
         self.requests = requests
         self.frontend_s = frontend_s
+        self._sent_s = requests.arrival_s.copy()
         self.engine = allocate(
             limits_record(limits, keyed_order=order_key is not None, coast=not events),
             replicas=replicas,
@@ -98,7 +100,7 @@ class Fleet:
         table["end_tokens"] = np.minimum(
             requests.prompt_tokens + requests.output_tokens, table["limit_tokens"]
         )
-        table["arrival_s"] = requests.arrival_s + self.frontend_s
+        table["arrival_s"] = requests.arrival_s
         table["first_segment"] = requests.segment_offsets[:-1]
         table["num_segments"] = np.diff(requests.segment_offsets)
         if order_key is not None:
@@ -117,17 +119,42 @@ class Fleet:
         table["reject_reason"] = reasons
         table["state"][reasons > 0] = REJECTED
 
+    def explain_rejections(self) -> list[str]:
+        """One sentence for each reason, with the number that would let all of them fit."""
+        table, limits = self.engine.requests, self.engine.limits[0]
+        sentences = []
+        too_long = table["prompt_tokens"][table["reject_reason"] == PROMPT_TOO_LONG]
+        if len(too_long):
+            sentences.append(
+                f"{len(too_long)} requests are rejected on arrival: prompts of up to "
+                f"{too_long.max()} tokens leave no room within kv_cache.max_model_len "
+                f"{limits['max_model_len']}; {too_long.max() + 1} would admit all"
+            )
+        never = table["limit_tokens"][table["reject_reason"] == NEVER_FITS]
+        if len(never):
+            blocks = -(-int(never.max()) // int(limits["block_size"]))
+            sentences.append(
+                f"{len(never)} requests are rejected on arrival: prompt and max_tokens of up to "
+                f"{never.max()} need {blocks} KV blocks at once, the replica has "
+                f"{limits['usable_blocks']}; raise kv_cache.num_gpu_blocks or lower "
+                "workload.max_tokens"
+            )
+        return sentences
+
     def is_rejected(self) -> NDArray[np.bool_]:
         """(N,) True for requests that no replica could ever serve."""
         return np.asarray(self.engine.requests["state"] == REJECTED)
 
     def deliver(self, rows: NDArray[np.int64], replicas: NDArray[np.int64]) -> None:
         """Hand over requests, in order of arrival, each to its replica."""
+        if self.frontend_s > 0.0:
+            self.engine.requests["arrival_s"][rows] += self.frontend_s
         put_in_inbox(self.engine, rows, replicas)
 
     def deliver_at(self, row: int, replica: int, arrival_s: float) -> None:
         """Hand over one request at the time when it really arrives."""
         self.engine.requests["arrival_s"][row] = arrival_s + self.frontend_s
+        self._sent_s[row] = arrival_s
         put_in_inbox(self.engine, np.array([row]), np.array([replica]))
 
     def advance(self, until: float, *, stop_at_end: bool = False) -> bool:
@@ -165,5 +192,10 @@ class Fleet:
         return np.asarray(self.engine.replicas["outstanding"])
 
     def recording(self, end_s: float) -> Recording:
-        """Everything that happened, up to `end_s`."""
-        return self.log_book.recording(self.engine, self.requests, end_s)
+        """Everything that happened, up to `end_s`; requests arrive where clients send them."""
+        result = self.log_book.recording(self.engine, self.requests, end_s)
+        if self.frontend_s == 0.0:
+            return result
+        outcome = result.outcome
+        sent_s = np.where(outcome.replica == NOBODY, outcome.arrival_s, self._sent_s)
+        return replace(result, outcome=replace(outcome, arrival_s=sent_s))

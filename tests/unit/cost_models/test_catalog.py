@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cost_models import catalog
+from cost_models import StepCost, catalog
 from cost_models.errors import InputError
 
 # Parameters as the models' authors give them, in 1e9.
@@ -189,3 +189,13 @@ def test_engine_defaults_by_release_and_memory() -> None:
 def test_engines_that_are_not_known(engine: str, version: str | None, told: str) -> None:
     with pytest.raises(InputError, match=told):
         catalog.engine_defaults(engine, version, catalog.gpu("h100_sxm"))
+
+
+def test_early_releases_read_an_fp8_kv_cache_no_faster_than_bf16() -> None:
+    def gpu_s(version: str, kv_dtype: str) -> float:
+        spec = {"name": "llama-3.3-70b", "weight_dtype": "fp8", "kv_dtype": kv_dtype}
+        cost = StepCost.load(spec, "h200_sxm", tp=2, engine_version=version)
+        return cost.step(decode_contexts=[8192] * 32).gpu_s
+
+    assert gpu_s("0.10.2", "fp8") == gpu_s("0.10.2", "bf16")
+    assert gpu_s("0.12", "fp8") < gpu_s("0.12", "bf16")
