@@ -60,6 +60,17 @@ def scenario(row: Measured, folder: Path) -> Scenario:
     )
 
 
+def _request_s(row: Measured) -> float:
+    """About how long one request takes, from what was measured.
+
+    Clients of equal requests that start together would stay in step for ever, as no real
+    ones do; they start one by one over half of this time.
+    """
+    first_ms = row.results.get("ttft_ms_mean", 0.0)
+    each_ms = row.results.get("tpot_ms_mean", 0.0)
+    return (first_ms + each_ms * (row.output_tokens[1] - 1)) / 1e3
+
+
 def _workload(row: Measured, folder: Path) -> dict[str, Any]:
     if row.load == "trace":
         lines = ["arrival_s,prompt_tokens,output_tokens"]
@@ -69,9 +80,15 @@ def _workload(row: Measured, folder: Path) -> dict[str, Any]:
     value = int(row.load_value)
     arrivals: dict[str, Any] = {"process": row.load}
     num_requests = row.num_requests
+    max_concurrency = None
     if row.load == "closed_loop":
         arrivals["concurrency"] = value
         num_requests = num_requests or max(REQUESTS_PER_SEAT * value, FEWEST_REQUESTS)
+        request_s = _request_s(row)
+        if row.prompt_tokens[0] == row.prompt_tokens[1] and request_s > 0:
+            # Twice the rate of the seats: after the start, these are the limit.
+            arrivals = {"process": "constant", "rate": 2 * value / request_s}
+            max_concurrency = value
     elif row.load in ("poisson", "constant"):
         arrivals["rate"] = row.load_value
     elif row.load == "batch":
@@ -86,4 +103,5 @@ def _workload(row: Measured, folder: Path) -> dict[str, Any]:
             "max_output_tokens": row.output_tokens[1],
         },
         "num_requests": num_requests,
+        "max_concurrency": max_concurrency,
     }

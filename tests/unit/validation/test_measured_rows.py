@@ -172,3 +172,12 @@ def test_summary_of_errors_by_hand() -> None:
     assert found["median_pct"] == pytest.approx(3.0)
     assert found["p90_pct"] == pytest.approx(7.6)
     assert found["worst_pct"] == -10.0
+
+
+def test_clients_of_equal_requests_do_not_start_in_step(tmp_path: Path) -> None:
+    path = table(tmp_path, "vllm,0.12,H100,1,1,qwen3-8b,bf16,,200,101,fixed,concurrency,4,,,500,5,")
+    made = scenario(one(path), tmp_path).workload
+    # A request takes 0.5 + 100 * 0.005 = 1 s: four start within half a second.
+    assert made.arrivals.rate == pytest.approx(8.0)
+    assert made.max_concurrency == 4
+    assert made.num_requests == 40
