@@ -37,8 +37,8 @@ class Outcome:
     finished_s: NDArray[np.float64]
     generated_tokens: NDArray[np.int64]
     preemptions: NDArray[np.int64]
-    recomputed_tokens: NDArray[np.int64]  # computed once, lost at preemptions
-    cached_tokens: NDArray[np.int64]  # prompt tokens found in the prefix cache
+    recomputed_tokens: NDArray[np.int64]  # lost at preemptions and not found in the cache
+    cached_tokens: NDArray[np.int64]  # found in the prefix cache, computed by others
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -61,6 +61,7 @@ class Steps:
     running: NDArray[np.int32]  # requests holding a seat during the step
     waiting: NDArray[np.int32]  # requests in the queue after scheduling
     kv_blocks: NDArray[np.int32]  # blocks held during the step (reserved ones included)
+    largest_gap_blocks: NDArray[np.int32]  # most free blocks in one piece (paged: all of them)
     kv_tokens: NDArray[np.int64]  # KV slots of those blocks that hold a token
     preempted: NDArray[np.int32]  # requests preempted while composing this step
 

@@ -127,6 +127,12 @@ def simulate(
         replicate=replicate,
     )
     fleet = build_fleet(resolved, requests)
+    resolved.notes.extend([*requests.notes, *fleet.explain_rejections()])
+    if scenario.kv_cache.enable_prefix_caching and not len(requests.segments):
+        resolved.notes.append(
+            "the workload does not say which prompts are alike, so that prefix caching finds "
+            "nothing but a preempted request's own blocks"
+        )
     horizon_s = scenario.workload.horizon_s or np.inf
     end_s = _run(fleet, scenario, horizon_s, progress)
     return Result(resolved, fleet.recording(end_s))

@@ -64,6 +64,7 @@ def coast(engine: Engine, r: int, until: float) -> None:
             replica.free_blocks -= needed
         max_context += 1
         step.kv_blocks += needed
+        step.largest_gap_blocks -= needed
         step.kv_tokens += members
         step.context_tokens += members
         step.gpu_s, step.host_s = step_time(

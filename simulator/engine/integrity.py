@@ -248,12 +248,15 @@ class _Audit:
             self.expect(outcome.first_token_s[i] == first, f"request {i}: first token at {first}")
             self.expect(outcome.finished_s[i] == last, f"request {i}: finished at {last}")
         needed = self.prompt[i] + len(times) - 1
-        lost = int(outcome.recomputed_tokens[i])
-        self.expect(lost == self.lost[i], f"request {i} lost {self.lost[i]} tokens, not {lost}")
+        saved = int(outcome.cached_tokens[i] - outcome.recomputed_tokens[i])
         self.expect(
-            self.scheduled[i] == needed + lost - self.hits[i] + self.wasted[i],
-            f"request {i}: {self.scheduled[i]} tokens computed, {needed} needed, {lost} lost, "
-            f"{self.hits[i]} found, {self.wasted[i]} wasted",
+            saved == self.hits[i] - self.lost[i],
+            f"request {i} found {self.hits[i]} tokens and lost {self.lost[i]}, not {saved} in all",
+        )
+        self.expect(
+            self.scheduled[i] == needed + self.lost[i] - self.hits[i] + self.wasted[i],
+            f"request {i}: {self.scheduled[i]} tokens computed, {needed} needed, "
+            f"{self.lost[i]} lost, {self.hits[i]} found, {self.wasted[i]} wasted",
         )
 
     def _close_gaps(self) -> None:

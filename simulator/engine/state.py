@@ -145,6 +145,7 @@ STEP = np.dtype(
         ("running", "i4"),
         ("waiting", "i4"),
         ("kv_blocks", "i4"),
+        ("largest_gap_blocks", "i4"),
         ("preempted", "i4"),
     ],
     align=True,

@@ -7,6 +7,7 @@ from cost_models.kernel import step_time
 from simulator.engine import log
 from simulator.engine.queue import drop_ended, push
 from simulator.engine.state import (
+    CONTIGUOUS,
     DONE,
     NOBODY,
     NUM_ENDED,
@@ -19,6 +20,7 @@ from simulator.engine.state import (
     Engine,
 )
 from simulator.engine.verbs import release
+from simulator.kv_cache.contiguous import largest_gap
 from simulator.kv_cache.prefix import register_full
 from simulator.recording import QUEUE_FULL
 
@@ -98,6 +100,9 @@ def launch(engine: Engine, r: int, now: float) -> bool:
     step.waiting = replica.waiting
     step.kv_blocks = engine.limits[0].usable_blocks - replica.free_blocks
     step.kv_tokens = replica.kv_tokens
+    step.largest_gap_blocks = replica.free_blocks
+    if engine.limits[0].allocator == CONTIGUOUS:
+        step.largest_gap_blocks = largest_gap(engine, r)
     step.preempted = replica.preempted
     if tokens == 0:
         step.gpu_s = 0.0  # it only preempted

@@ -166,7 +166,9 @@ def admit(
     if limits.allocator == PREFIX:
         prefix.share_found(engine, r, i, hits)
         request.computed_tokens = cached
-        request.cached_tokens += cached
+        found_again = min(cached, request.recomputed_tokens)  # of what a preemption lost
+        request.recomputed_tokens -= found_again
+        request.cached_tokens += cached - found_again
     return grow(engine, r, i, tokens)
 
 

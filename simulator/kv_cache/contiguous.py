@@ -29,6 +29,18 @@ def find_gap(engine: Engine, r: int, blocks: int) -> int:
 
 
 @njit
+def largest_gap(engine: Engine, r: int) -> int:
+    """Blocks of the longest free piece: what a request can still get."""
+    extents = engine.extents[r]
+    longest = 0
+    end = 0
+    for place in range(engine.replicas[r].extents):
+        longest = max(longest, extents[place, 0] - end)
+        end = extents[place, 1]
+    return int(max(longest, engine.limits[0].usable_blocks - end))
+
+
+@njit
 def reserve(engine: Engine, r: int, i: int, blocks: int, place: int) -> None:
     """Give request `i` the gap before `place`, which `find_gap` found."""
     extents = engine.extents[r]

@@ -45,6 +45,7 @@ STEP_COLUMNS = {
     "running": "requests that hold a seat during the step",
     "waiting": "requests left in the queue after the step was composed",
     "kv_blocks": "KV blocks held during the step, reserved ones included",
+    "largest_gap_blocks": "free KV blocks in one piece (paged: all that are free)",
     "kv_tokens": "slots of these blocks that hold a token",
     "preempted": "requests preempted while the step was composed",
 }
@@ -95,6 +96,7 @@ GLOSSARY = {
     "kv_usage_mean": "KV blocks held / usable, over time",
     "kv_usage_peak": "the same at most",
     "kv_internal_fragmentation": "share of held KV slots without a token (paged)",
+    "kv_external_fragmentation": "share of free KV blocks outside the longest free piece",
     "kv_reserved_unused": "share of held KV slots without a token (room reserved ahead)",
     "mfu": "useful FLOPs / (time x GPUs x dense peak of the GEMM data type)",
     "mbu": "(weights once per step + KV read by decodes) / (time x GPUs x peak bandwidth)",

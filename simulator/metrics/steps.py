@@ -39,8 +39,10 @@ class StepFigures:
     kv_usage_mean, kv_usage_peak : blocks held / usable blocks, over time and at most.
     kv_internal_fragmentation : share of the slots held (by allocated blocks) that hold
         no token, with paged blocks.
-    kv_reserved_unused : the same where room is reserved (contiguous allocator, static
-        batches), and the slots wait for tokens that come later or never.
+    kv_external_fragmentation : share of the free blocks outside the longest free piece,
+        which a contiguous reservation cannot use; 0 with paged blocks.
+    kv_reserved_unused : as internal fragmentation, where room is reserved (contiguous
+        allocator, static batches), and the slots wait for tokens that come later or never.
     """
 
     num_steps: int
@@ -56,6 +58,7 @@ class StepFigures:
     kv_usage_mean: float
     kv_usage_peak: float
     kv_internal_fragmentation: float
+    kv_external_fragmentation: float
     kv_reserved_unused: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -106,6 +109,7 @@ def step_figures(recording: Recording, who: Population, *, reserved: bool) -> St
     empty = _ratio(
         blocks * recording.block_size - integral(steps.kv_tokens), blocks * recording.block_size
     )
+    free = recording.usable_kv_blocks * step_s - blocks
     peak = int(steps.kv_blocks[rows].max()) if num_steps else 0
     return StepFigures(
         num_steps=num_steps,
@@ -121,6 +125,7 @@ def step_figures(recording: Recording, who: Population, *, reserved: bool) -> St
         kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),
         kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
         kv_internal_fragmentation=0.0 if reserved else empty,
+        kv_external_fragmentation=_ratio(free - integral(steps.largest_gap_blocks), free),
         kv_reserved_unused=empty if reserved else 0.0,
     )
 

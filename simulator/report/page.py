@@ -169,14 +169,14 @@ def _engine(summary: dict[str, Any], reserved: bool) -> list[tuple[str, Any]]:
         ("KV usage, mean (%)", summary["kv_usage_mean"] * 100),
         ("KV usage, peak (%)", summary["kv_usage_peak"] * 100),
     ]
-    name, key = (
-        ("Reserved but unused (% of held)", "kv_reserved_unused")
-        if reserved
-        else ("Internal fragmentation (% of held)", "kv_internal_fragmentation")
-    )
+    internal = [("Internal fragmentation (% of held)", "kv_internal_fragmentation")]
+    reservation = [
+        ("Reserved but unused (% of held)", "kv_reserved_unused"),
+        ("External fragmentation (% of free)", "kv_external_fragmentation"),
+    ]
     return [
         *rows,
-        (name, summary[key] * 100),
+        *((name, summary[key] * 100) for name, key in (reservation if reserved else internal)),
         ("Preemptions", summary["preemptions"]),
         ("Recomputed tokens", summary["recomputed_tokens"]),
     ]

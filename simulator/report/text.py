@@ -137,16 +137,20 @@ def _batch(summary: dict[str, Any], static: bool) -> list[str]:
 
 
 def _memory(summary: dict[str, Any], reserved: bool) -> list[str]:
-    empty = (
-        line("Reserved but unused (% of held):", summary["kv_reserved_unused"] * 100)
-        if reserved
-        else line("Internal fragmentation (% of held):", summary["kv_internal_fragmentation"] * 100)
-    )
+    if reserved:
+        empty = [
+            line("Reserved but unused (% of held):", summary["kv_reserved_unused"] * 100),
+            line("External fragmentation (% of free):", summary["kv_external_fragmentation"] * 100),
+        ]
+    else:
+        internal = summary["kv_internal_fragmentation"] * 100
+        empty = [line("Internal fragmentation (% of held):", internal)]
     return [
         header("KV cache"),
         line("Mean usage (%):", summary["kv_usage_mean"] * 100),
         line("Peak usage (%):", summary["kv_usage_peak"] * 100),
-        empty,
+        *empty,
+        line("Prefix cache hits (% of prompts):", summary["prefix_hit_rate"] * 100),
         line("Preemptions:", summary["preemptions"]),
         line("Recomputed tokens:", summary["recomputed_tokens"]),
     ]

@@ -146,6 +146,8 @@ def test_contiguous_reservation_waits_for_a_gap_that_is_long_enough():
     assert done.rows("start_s", "end_s", "kv_blocks", "kv_tokens", "waiting") == [
         (0.0, 2.5, 6, 6, 1), (2.5, 3.75, 2, 3, 1), (3.75, 5.75, 4, 4, 0)
     ]  # fmt: skip
+    # Of the 1, 5 and 3 free blocks, in one piece: [6,7), [4,7), [4,7).
+    assert done.rows("largest_gap_blocks") == [(1,), (3,), (3,)]
     assert done.times(*TIMES) == [
         (0.0, 2.5, 2.5), (0.0, 2.5, 3.75), (0.0, 2.5, 2.5), (3.75, 5.75, 5.75)
     ]  # fmt: skip

@@ -58,7 +58,7 @@ def without(kind):
         (change(log.SCHEDULE, "value", 100), "exceeds 16"),
         (repeat(log.FINISH), "ended 2 times"),
         (without(log.FINISH), "ended 0 times"),
-        (without(log.PREEMPT), "lost 0 tokens, not 6"),
+        (without(log.PREEMPT), "found 0 tokens and lost 0"),
         (without(log.SCHEDULE), "got no token"),
         (repeat(log.ADMIT), "waiting is"),
         (without(log.ADMIT), "computes without a seat"),

@@ -93,3 +93,15 @@ def test_no_steps():
     assert out.num_steps == 0
     assert np.isnan(out.mean_batch_size)
     assert out.utilisation == 0.0
+
+
+def test_external_fragmentation_is_what_the_longest_free_piece_leaves():
+    # 10 blocks.  For 1 s 6 are free in pieces of 4 and 2, for 3 s 2 are free in one piece:
+    # of 6·1 + 2·3 free block-seconds, 2·1 are outside the longest piece.
+    requests = [req(0.0, 4, 2, admitted=0.0, first=1.0, finished=4.0)]
+    steps = [
+        step(0, 1, running=1, kv_blocks=4, largest_gap_blocks=4),
+        step(1, 4, running=1, kv_blocks=8, largest_gap_blocks=2),
+    ]
+    out = figures(requests, steps, reserved=True, usable_kv_blocks=10)
+    assert out.kv_external_fragmentation == pytest.approx(2 / 12)
