@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simulator.scenario.base import Count, Positive, Section
+from simulator.scenario.base import Count, NonNegative, Positive, Section
 
 
 class PoissonArrivals(Section):
@@ -47,6 +47,10 @@ class ClosedLoopArrivals(Section):
     process: Literal["closed_loop"]
     concurrency: Count
     """number of clients"""
+    think_time_s: NonNegative = 0.0
+    """from the end of a client's request (or session) to its next"""
+    ramp_s: NonNegative = 0.0
+    """the clients start one by one over so many seconds"""
 
 
 ArrivalsSpec = Annotated[

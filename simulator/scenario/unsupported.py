@@ -15,9 +15,6 @@ from simulator.scenario.overrides import Path, dotted
 
 # Key -> the values that mean "off" and so may stand in a file.
 KEYS: dict[str, tuple[Any, ...]] = {
-    "workload.arrivals.think_time_s": (0, None),
-    "workload.classes.*.arrivals.think_time_s": (0, None),
-    "workload.sessions": (None,),
     "cluster.pipeline_parallel": (1, None),
     "cluster.pools": (None,),
     "cluster.autoscaler": (None,),

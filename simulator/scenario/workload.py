@@ -11,6 +11,7 @@ from simulator.scenario.arrivals import ArrivalsSpec
 from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Positive, Section
 from simulator.scenario.classes import ClassSpec, check_classes
 from simulator.scenario.lengths import LengthsSpec
+from simulator.scenario.sessions import SessionsSpec
 
 DEFAULT_NUM_REQUESTS = 10_000
 
@@ -64,6 +65,9 @@ class WorkloadSpec(Section):
     trace: TraceSpec | None = None
     arrivals: ArrivalsSpec | None = None
     lengths: LengthsSpec | None = None
+    sessions: SessionsSpec | None = None
+    """conversations of several turns: arrivals start sessions, lengths are those of each turn's
+    new text"""
     num_requests: Count | None = None
     """requests of a statistical workload; 10,000 if duration_s is not given either"""
     duration_s: Positive | None = None
@@ -109,6 +113,7 @@ class WorkloadSpec(Section):
             "lengths": "a trace brings its own lengths",
             "num_requests": "use workload.trace.limit",
             "duration_s": "use workload.trace.duration_s",
+            "sessions": "a trace of sessions brings its own",
         }
         for key, remedy in remedies.items():
             if getattr(self, key) is not None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.errors import InputError
-from simulator.workload.arrivals import arrival_times
-from simulator.workload.bootstrap import resample
-from simulator.workload.content import Content, of_blocks, of_system_prompts
-from simulator.workload.lengths import draw_lengths
-from simulator.workload.requests import Floats, Ints, Requests
+from simulator.workload.content import (
+    WHOLE_HISTORY,
+    Content,
+    of_blocks,
+    of_sessions,
+    of_system_prompts,
+)
+from simulator.workload.drawn import drawn
+from simulator.workload.recorded import recorded
+from simulator.workload.requests import Floats, Ints, Requests, Seating
+from simulator.workload.rows import Rows
 from simulator.workload.streams import Purpose, Streams
 
 if TYPE_CHECKING:
@@ -23,20 +27,6 @@ if TYPE_CHECKING:
 
 NO_SEGMENTS = np.zeros((0, 2), np.int64)
 NO_OFFSETS = np.zeros(0, np.int64)
-
-
-@dataclass
-class _Rows:
-    """What all sources of requests give, in order of arrival."""
-
-    arrival_s: Floats
-    prompt_tokens: Ints
-    output_tokens: Ints
-    class_id: Ints
-    class_names: tuple[str, ...]
-    notes: list[str]
-    extra: dict[str, NDArray[Any]] = field(default_factory=dict)
-    block_tokens: int | None = None
 
 
 def build_requests(
@@ -67,12 +57,10 @@ def build_requests(
     """
     streams = Streams(seed, replicate)
     if spec.trace is not None:
-        rows = _recorded(spec, base_dir, streams)
-    elif spec.classes and spec.classes[0].arrivals is not None:
-        rows = _drawn_per_class(spec, base_dir, streams)
+        rows = recorded(spec, base_dir, streams)
     else:
-        rows = _drawn(spec, base_dir, streams)
-    if not len(rows.arrival_s):
+        rows = drawn(spec, base_dir, streams, max_model_len)
+    if not len(rows):
         raise InputError(
             "the workload has no requests: none arrives within its window or duration_s; "
             "lengthen it"
@@ -83,9 +71,8 @@ def build_requests(
     content = _content(spec, rows)
     if content is not None:
         rows.notes.append(content.note)
-    seats = spec.max_concurrency
-    if spec.arrivals is not None and spec.arrivals.process == "closed_loop":
-        seats = spec.arrivals.concurrency
+    seats, seating = _seats(spec)
+    next_request, think_s = _followers(rows)
     return Requests(
         arrival_s=rows.arrival_s,
         prompt_tokens=rows.prompt_tokens,
@@ -97,148 +84,35 @@ def build_requests(
         class_names=rows.class_names,
         ids=_ids(rows),
         max_concurrency=seats,
+        seating=seating,
+        next_request=next_request,
+        think_s=think_s,
         segments=NO_SEGMENTS if content is None else content.segments,
         segment_offsets=NO_OFFSETS if content is None else content.offsets,
         notes=tuple(rows.notes),
     )
 
 
-def _recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
-    # Loads Arrow, which statistical workloads need not wait for.
-    from simulator.workload.traces.read import read_trace
-
-    trace_spec = spec.trace
-    assert trace_spec is not None
-    trace = read_trace(
-        base_dir / trace_spec.path,
-        trace_spec.format,
-        on_bad_row=trace_spec.on_bad_row,
-        class_column=trace_spec.class_column,
-        block_tokens=trace_spec.block_tokens,
-    )
-    whole = len(trace)
-    trace = trace.window(
-        skip_s=trace_spec.skip_s, duration_s=trace_spec.duration_s, limit=trace_spec.limit
-    )
-    notes = list(trace.notes)
-    if len(trace) < whole:
-        notes.append(f"trace: {len(trace):,} of {whole:,} requests are in the window")
-    if streams.replicate and len(trace):
-        trace, note = resample(trace, streams.generator(Purpose.BOOTSTRAP))
-        notes.append(f"trace: replicate {streams.replicate}, {note}")
-    names = tuple(c.name for c in spec.classes) or ("default",)
-    if trace_spec.class_column is not None:
-        names, class_id = _class_by_name(trace.extra["class_name"], names if spec.classes else ())
-    else:
-        class_id = _class_by_share(spec.classes, len(trace), streams)
-    with np.errstate(over="ignore"):  # told where the requests are put together
-        arrival_s = trace.arrival_s / trace_spec.rate_scale
-    return _Rows(
-        arrival_s,
-        trace.prompt_tokens,
-        trace.output_tokens,
-        class_id,
-        names,
-        notes,
-        trace.extra,
-        trace.block_tokens,
-    )
+def _seats(spec: WorkloadSpec) -> tuple[int | None, Seating]:
+    """Seats of clients that wait for one another, and how they take them."""
+    arrivals = spec.arrivals
+    if arrivals is None or arrivals.process != "closed_loop":
+        return spec.max_concurrency, Seating()
+    # A client of a closed loop sees a session through before it starts the next.
+    return arrivals.concurrency, Seating(arrivals.think_time_s, arrivals.ramp_s, whole_session=True)
 
 
-def _drawn(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
-    assert spec.arrivals is not None
-    arrival_s = arrival_times(
-        spec.arrivals,
-        streams.generator(Purpose.ARRIVALS),
-        num_requests=spec.num_requests,
-        duration_s=spec.duration_s,
-    )
-    n = len(arrival_s)
-    class_id = _class_by_share(spec.classes, n, streams)
-    luck = [
-        streams.generator(purpose).standard_normal(n)
-        for purpose in (Purpose.PROMPT_LENGTHS, Purpose.OUTPUT_LENGTHS)
-    ]
-    prompt, output = np.empty(n, np.int64), np.empty(n, np.int64)
-    notes: list[str] = []
-    # Classes without lengths of their own share the workload's, read and noted once.
-    for lengths_of, members in _by_lengths(spec, class_id):
-        drawn = draw_lengths(lengths_of, luck[0][members], luck[1][members], base_dir=base_dir)
-        prompt[members], output[members] = drawn.prompt_tokens, drawn.output_tokens
-        notes += drawn.notes
-    names = tuple(c.name for c in spec.classes) or ("default",)
-    return _Rows(arrival_s, prompt, output, class_id, names, notes)
+def _followers(rows: Rows) -> tuple[Ints, Floats]:
+    """`Requests.next_request` and `Requests.think_s`."""
+    n = len(rows)
+    if "turn" not in rows.extra:
+        return np.full(n, -1), np.zeros(n)
+    follows = np.append(rows.extra["turn"][1:] > 0, False)
+    think_s = np.append(rows.extra["think_s"][1:], 0.0)
+    return np.where(follows, np.arange(1, n + 1), -1), np.where(follows, think_s, 0.0)
 
 
-def _by_lengths(spec: WorkloadSpec, class_id: Ints) -> list[tuple[Any, Any]]:
-    """Distributions of lengths in use, each with the rows that draw from it."""
-    own = [i for i, c in enumerate(spec.classes) if c.lengths is not None]
-    groups: list[tuple[Any, Any]] = [(spec.classes[i].lengths, class_id == i) for i in own]
-    if not own:
-        groups.append((spec.lengths, slice(None)))
-    elif len(own) < len(spec.classes):
-        groups.append((spec.lengths, ~np.isin(class_id, own)))
-    return groups
-
-
-def _drawn_per_class(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> _Rows:
-    """Classes with arrivals of their own, each from its own streams, merged by time."""
-    parts: list[tuple[Floats, Ints, Ints]] = []
-    notes: list[str] = []
-    for i, c in enumerate(spec.classes):
-        assert c.arrivals is not None
-        arrival_s = arrival_times(
-            c.arrivals,
-            streams.generator(Purpose.ARRIVALS, i),
-            num_requests=spec.num_requests,
-            duration_s=spec.duration_s,
-        )
-        lengths = c.lengths if c.lengths is not None else spec.lengths
-        assert lengths is not None
-        drawn = draw_lengths(
-            lengths,
-            streams.generator(Purpose.PROMPT_LENGTHS, i).standard_normal(len(arrival_s)),
-            streams.generator(Purpose.OUTPUT_LENGTHS, i).standard_normal(len(arrival_s)),
-            base_dir=base_dir,
-        )
-        notes += [note for note in drawn.notes if note not in notes]
-        parts.append((arrival_s, drawn.prompt_tokens, drawn.output_tokens))
-    class_id = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
-    arrival_s, prompt, output = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    order = np.argsort(arrival_s, kind="stable")[: spec.num_requests]
-    return _Rows(
-        arrival_s[order],
-        prompt[order],
-        output[order],
-        class_id[order],
-        tuple(c.name for c in spec.classes),
-        notes,
-    )
-
-
-def _class_by_share(classes: tuple[ClassSpec, ...], n: int, streams: Streams) -> Ints:
-    if not classes:
-        return np.zeros(n, np.int64)
-    ends = np.cumsum([c.share or 0.0 for c in classes])[:-1]
-    return np.searchsorted(ends, streams.generator(Purpose.CLASSES).random(n), "right")
-
-
-def _class_by_name(labels: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
-    """Class of each row; without declared `names`, the labels become classes."""
-    known, class_id = np.unique(labels.astype(str), return_inverse=True)
-    if not names:
-        return tuple(known.tolist()), class_id.astype(np.int64)
-    for label in known.tolist():
-        if label not in names:
-            raise InputError(
-                f"the trace has class {label!r}, which workload.classes does not list "
-                f"({', '.join(names)}); add it, or leave workload.classes out"
-            )
-    place = np.array([names.index(label) for label in known.tolist()], np.int64)
-    return names, place[class_id]
-
-
-def _content(spec: WorkloadSpec, rows: _Rows) -> Content | None:
+def _content(spec: WorkloadSpec, rows: Rows) -> Content | None:
     """What prompts share: by block ids, or as system prompts; None for nothing."""
     own = [c.shared_prefix_tokens for c in spec.classes]
     stated = spec.shared_prefix_tokens is not None or any(tokens is not None for tokens in own)
@@ -250,16 +124,22 @@ def _content(spec: WorkloadSpec, rows: _Rows) -> Content | None:
             )
         assert rows.block_tokens is not None
         return of_blocks(rows.extra["blocks"], rows.prompt_tokens, rows.block_tokens)
-    if not stated:
+    if not stated and "turn" not in rows.extra:
         return None
     # Tag 0 is the workload's system prompt, which classes without one of their own have.
     shared = spec.shared_prefix_tokens or 0
     tokens = np.array([shared if t is None else t for t in own] or [shared], np.int64)
     tags = np.array([0 if t is None else i + 1 for i, t in enumerate(own)] or [0], np.int64)
-    return of_system_prompts(tokens[rows.class_id], tags[rows.class_id], rows.prompt_tokens)
+    tokens, tags = tokens[rows.class_id], tags[rows.class_id]
+    if "turn" not in rows.extra:
+        return of_system_prompts(tokens, tags, rows.prompt_tokens)
+    history = rows.extra.get("prefix_tokens", np.full(len(rows), WHOLE_HISTORY))
+    return of_sessions(
+        tokens, tags, rows.prompt_tokens, rows.output_tokens, rows.extra["turn"], history
+    )
 
 
-def _declared(spec: WorkloadSpec, rows: _Rows, max_model_len: int) -> Ints:
+def _declared(spec: WorkloadSpec, rows: Rows, max_model_len: int) -> Ints:
     """max_tokens of each request; outputs end there, where a client declared one."""
     n = len(rows.arrival_s)
     stated = rows.extra.get("max_tokens", np.zeros(n, np.int64))  # 0: the row states none
@@ -277,7 +157,7 @@ def _declared(spec: WorkloadSpec, rows: _Rows, max_model_len: int) -> Ints:
     return np.where(stated > 0, stated, np.maximum(max_model_len - rows.prompt_tokens, 1))
 
 
-def _predicted(predictor: str | LognormalError | None, rows: _Rows, streams: Streams) -> Floats:
+def _predicted(predictor: str | LognormalError | None, rows: Rows, streams: Streams) -> Floats:
     """A predictor's guess of the output lengths; NaN without one."""
     output = rows.output_tokens.astype(np.float64)
     if predictor is None:
@@ -292,7 +172,7 @@ def _predicted(predictor: str | LognormalError | None, rows: _Rows, streams: Str
     return output * np.exp(predictor.lognormal_error * luck)
 
 
-def _priority(classes: tuple[ClassSpec, ...], rows: _Rows) -> Ints:
+def _priority(classes: tuple[ClassSpec, ...], rows: Rows) -> Ints:
     """The row's own priority where the trace has one, else its class's."""
     if "priority" in rows.extra:
         return rows.extra["priority"].astype(np.int64)
@@ -301,7 +181,7 @@ def _priority(classes: tuple[ClassSpec, ...], rows: _Rows) -> Ints:
     return np.array([c.priority for c in classes], np.int64)[rows.class_id]
 
 
-def _ids(rows: _Rows) -> tuple[str, ...] | None:
+def _ids(rows: Rows) -> tuple[str, ...] | None:
     """Names from the trace, when they name each request."""
     if "id" not in rows.extra:
         return None

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from simulator.workload.requests import Ints
 
+WHOLE_HISTORY = -1  # a turn's prompt repeats all that was said before
+
 
 class Content(NamedTuple):
     """`Requests.segments` and `Requests.segment_offsets`, and what to say about them."""
@@ -64,3 +66,58 @@ def of_system_prompts(shared_tokens: Ints, tags: Ints, prompt_tokens: Ints) -> C
         np.concatenate(([0], np.cumsum(has))),
         f"prefixes: {share:.1%} of the prompt tokens are shared system prompts",
     )
+
+
+def of_sessions(
+    system_tokens: Ints,
+    tags: Ints,
+    prompt_tokens: Ints,
+    output_tokens: Ints,
+    turn: Ints,
+    history_tokens: Ints,
+) -> Content:
+    """Prompts that begin with what was said before in their session.
+
+    Parameters
+    ----------
+    system_tokens, tags : first tokens of a first turn's prompt, the same for all of a tag.
+    prompt_tokens, output_tokens : (n,)
+    turn : (n,) a row with turn > 0 follows the row before it.
+    history_tokens : (n,) leading tokens of the prompt that are those of the turn before,
+        its output included; WHOLE_HISTORY: as many as there are.
+    """
+    segments: list[tuple[int, int]] = []
+    offsets = [0]
+    said: list[tuple[int, int]] = []  # pieces of the turn before and its output
+    repeated = 0
+    columns = (system_tokens, tags, prompt_tokens, output_tokens, turn, history_tokens)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for row, (system, tag, prompt, output, number, history) in enumerate(rows):
+        pieces = [(tag, system)]
+        if number:
+            pieces, system = said, history if history != WHOLE_HISTORY else prompt
+        pieces, shared = _first(pieces, min(system, prompt))
+        repeated += shared
+        segments += pieces
+        offsets.append(len(segments))
+        own = [(own_tag(row), prompt - shared)] if prompt > shared else []
+        said = [*pieces, *own, (output_tag(row), output)]
+    share = repeated / int(prompt_tokens.sum())
+    return Content(
+        np.array(segments, np.int64).reshape(-1, 2),
+        np.array(offsets),
+        f"prefixes: {share:.1%} of the prompt tokens are what was said before in the session, or "
+        "a shared system prompt",
+    )
+
+
+def _first(pieces: list[tuple[int, int]], tokens: int) -> tuple[list[tuple[int, int]], int]:
+    """Leading pieces of up to `tokens` tokens, and how many they are."""
+    taken, left = [], tokens
+    for tag, length in pieces:
+        length = min(length, left)
+        if length == 0:
+            break
+        taken.append((tag, length))
+        left -= length
+    return taken, tokens - left

@@ -27,6 +27,8 @@ class Purpose(IntEnum):
     CLASSES = 3
     PREDICTOR = 4
     BOOTSTRAP = 5
+    TURNS = 6
+    THINK_TIMES = 7
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,33 @@ def test_damaged_bytes_give_a_result_or_a_sentence(tmp_path, name, data):
     check_read(path, name.partition(",")[0])
 
 
+SESSIONS = {
+    "tracelab": b"session_id,arrival_time,round_idx,prefix_len,input_len,output_len,"
+    b"tool_wait_after_ms\n1,5,0,0,9,3,20\n1,5,1,12,4,3,0\n0,0,0,0,7,2,0\n",
+    "dynamo": b'{"session_id": "a", "timestamp": 5, "input_length": 600, "output_length": 3, '
+    b'"hash_ids": [1, 2]}\n{"session_id": "a", "delay": 7, "input_length": 9, '
+    b'"output_length": 1}\n',
+    "weka": b'{"id": "t", "models": [], "block_size": 64, "requests": [{"t": 0, "in": 70, "out": '
+    b'1, "hash_ids": [1]}, {"t": 4, "type": "subagent", "requests": [{"t": 1, "in": 5, "out": 2, '
+    b'"hash_ids": []}]}, {"t": 9, "in": 99, "out": 1, "hash_ids": [1], "think_time": 3}]}\n',
+    "llmservingsim": b'{"session_id": 3, "arrival_time_ns": 5, "sub_requests": [{"input_toks": 5,'
+    b' "output_toks": 1, "tool_duration_ns": 9}, {"input_toks": 9, "output_toks": 1}]}\n'
+    b'{"arrival_time_ns": 7, "input_toks": 5, "output_toks": 1}\n',
+}
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@settings(FEW, max_examples=60)
+@given(st.data())
+def test_damaged_sessions_give_a_result_or_a_sentence(tmp_path, name, data):
+    path = tmp_path / "trace"
+    path.write_bytes(SESSIONS[name])
+    assert read_trace(path).format == name
+    path.write_bytes(data.draw(damage(SESSIONS[name])))
+    check_read(path)
+    check_read(path, name)
+
+
 @FEW
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_sentence(tmp_path, data):

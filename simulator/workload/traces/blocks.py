@@ -31,9 +31,15 @@ def with_block_rule(layout: Layout, block_tokens: int | None) -> Layout:
         return layout
     size = block_tokens or layout.block_tokens
     assert size is not None
+
+    def holds(prompt: int, blocks: bytes) -> bool:
+        count, whole, all_blocks = block_count(blocks), prompt // size, -(-prompt // size)
+        good = {True: {all_blocks}, False: {whole}, None: {whole, all_blocks}}
+        return not blocks or count in good[layout.part_block]
+
     rule = Check(
         ("prompt_tokens", "blocks"),
-        lambda prompt, blocks: not blocks or block_count(blocks) == -(-prompt // size),
+        holds,
         f"has another number of hash_ids than its prompt has blocks of {size} tokens (another "
         "size can be given as workload.trace.block_tokens)",
     )
@@ -57,6 +63,20 @@ def reused_tokens(trace: Trace) -> int:
             reused += 0 if fresh else trace.block_tokens
             chain = seen.setdefault((chain, block), len(seen))
     return reused
+
+
+def shared_with_previous(trace: Trace) -> Ints:
+    """(n,) leading tokens of each prompt in blocks that the prompt before it began with."""
+    assert trace.block_tokens is not None
+    shared = np.zeros(len(trace), np.int64)
+    before = np.zeros(0, np.uint64)
+    for row, ids in enumerate(trace.extra["blocks"].tolist()):
+        now = np.frombuffer(ids, np.uint64)
+        both = min(len(before), len(now))
+        differ = np.flatnonzero(before[:both] != now[:both])
+        shared[row] = (differ[0] if len(differ) else both) * trace.block_tokens
+        before = now
+    return np.minimum(shared, trace.prompt_tokens)
 
 
 def reblock(

@@ -78,22 +78,28 @@ class Elapsed:
     """A moment as a number; `per_second` of them make a second."""
 
     per_second: float = 1.0
+    least: float = -1e20  # ns since 1970 are 1.7e18
 
     arrow_type = pa.float64()
     dtype = np.float64
-    rule = "is not a number from -1e20 to 1e20"  # ns since 1970 are 1.7e18
     largest = 1e20
+
+    @property
+    def rule(self) -> str:
+        """What is wrong with a bad one."""
+        return f"is not a number from {self.least:g} to 1e20".replace("e+", "e")
 
     def take(self, column: pa.ChunkedArray) -> NDArray[Any] | None:
         number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
         if column.null_count or not number:
             return None
         values = _numpy(column.cast(pa.float64(), safe=False))
-        return values if (np.abs(values) <= self.largest).all() else None
+        good = (values >= self.least) & (values <= self.largest)
+        return values if good.all() else None
 
     def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> float:
         value = _number(cell, text=text, whole=False)
-        if value is None or not -self.largest <= value <= self.largest:
+        if value is None or not self.least <= value <= self.largest:
             raise BadCell(self.rule)
         return float(value)
 
@@ -179,6 +185,26 @@ class BlockIds:
         if not all(type(item) is int and -(1 << 63) <= item < 1 << 64 for item in cell):
             raise BadCell(self.rule)
         return block_bytes(cell)
+
+
+@dataclass(frozen=True)
+class BlockRuns(BlockIds):
+    """Block ids as runs: [first, number] for first, first + 1, ..."""
+
+    rule = "is not a list of [first block id, number of ids]"
+
+    def parse(self, cell: Cell, quirks: Counter[str], *, text: bool) -> bytes:
+        if not isinstance(cell, list):
+            raise BadCell("is not a list")
+        ids: list[int] = []
+        for run in cell:
+            if not (isinstance(run, list) and [type(item) for item in run] == [int, int]):
+                raise BadCell(self.rule)
+            first, count = run
+            if not (0 <= first < 1 << 62 and 0 <= count <= LARGEST_COUNT // 16):
+                raise BadCell(self.rule)
+            ids += range(first, first + count)
+        return block_bytes(ids)
 
 
 def block_bytes(ids: Iterable[int]) -> bytes:

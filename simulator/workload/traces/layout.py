@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
 from simulator.workload.traces.cells import CellKind
+from simulator.workload.traces.records import Record
 from simulator.workload.traces.source import Kind
 
 Columns = dict[str, NDArray[Any]]
@@ -73,6 +74,12 @@ class Layout:
         that says so.
     checks : rules between the cells of a row.
     block_tokens : tokens of a prompt that one of its block ids stands for.
+    part_block : whether a prompt's last block, in part, has an id: True, False, or None for
+        either way.
+    local_ids : block ids are only the same within a session.
+    outer : keys of an object that holds several requests, instead of `fields`' columns.
+    unroll : the rows of such an object, with cells named as in `fields`.
+    roll : such an object of the rows of one session, for writing.
     """
 
     name: str
@@ -82,6 +89,11 @@ class Layout:
     unused: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     block_tokens: int | None = None
+    part_block: bool | None = True
+    local_ids: bool = False
+    outer: tuple[str, ...] = ()
+    unroll: Callable[[Record], Iterator[Record]] | None = None
+    roll: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -92,9 +104,12 @@ class Layout:
         """Those of `names` that are columns of this format."""
         names = list(names)
         found = (f.find(names) for f in self.fields if f.tells)
-        return [name for name in found if name is not None]
+        columns = [name for name in found if name is not None]
+        return columns + [key for key in self.outer if key in names and key not in columns]
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Usual names of required columns that are not among `names`."""
         names = list(names)
+        if self.outer and set(self.outer) <= set(names):
+            return []
         return [f.names[0] for f in self.fields if f.required and f.find(names) is None]

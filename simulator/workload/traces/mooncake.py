@@ -11,10 +11,11 @@ from simulator.workload.traces.blocks import BLOCKS
 from simulator.workload.traces.cells import Count, Elapsed
 from simulator.workload.traces.layout import Field, Layout
 
-_PROMPT = Field("prompt_tokens", ("input_length", "input_tokens"), Count())
-_OUTPUT = Field("output_tokens", ("output_length", "output_tokens"), Count())
+PROMPT = Field("prompt_tokens", ("input_length", "input_tokens"), Count())
+OUTPUT = Field("output_tokens", ("output_length", "output_tokens"), Count())
 _SESSIONS = {
-    "session_id": "sessions (session_id) are not kept; turns arrive as recorded",
+    "session_id": "sessions (session_id) are not kept; turns arrive as recorded (format dynamo "
+    "keeps them)",
     "delay": "delay after the turn before is not kept; turns arrive as recorded",
     "priority": "the trace's priority is not used",
 }
@@ -25,8 +26,8 @@ MOONCAKE = Layout(
     kinds=("jsonl", "json", "parquet"),
     fields=(
         Field("arrival", ("timestamp", "created_time"), Elapsed(per_second=1000)),
-        _PROMPT,
-        _OUTPUT,
+        PROMPT,
+        OUTPUT,
         BLOCKS,
     ),
     unused=_SESSIONS,
@@ -39,8 +40,8 @@ TIMED_TRACE = Layout(
     kinds=("jsonl", "json", "parquet"),
     fields=(
         Field("arrival", ("timestamp",), Elapsed()),
-        _PROMPT,
-        _OUTPUT,
+        PROMPT,
+        OUTPUT,
         replace(BLOCKS, tells=False),  # Mooncake's, in ms, have them as a rule
     ),
     unused=_SESSIONS,

@@ -6,20 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from simulator.errors import InputError
 from simulator.workload.requests import Ints
 from simulator.workload.traces.blocks import with_block_rule
 from simulator.workload.traces.cells import Elapsed, Label, Stamp
-from simulator.workload.traces.layout import Field, Layout
+from simulator.workload.traces.layout import Columns, Field, Layout
 from simulator.workload.traces.own import OWN_LENGTHS
 from simulator.workload.traces.records import column_names
 from simulator.workload.traces.registry import few, find_format
+from simulator.workload.traces.sessions import in_sessions
 from simulator.workload.traces.source import Source
 from simulator.workload.traces.table import OnBadRow, read_table, summary
 from simulator.workload.traces.trace import Trace, arrivals_in_order
 
 # Roles that go on with a trace; any other column is only read to check the rows.
-EXTRA = ("max_tokens", "priority", "id", "class_name", "blocks")
+EXTRA = (
+    "max_tokens", "priority", "id", "class_name", "blocks", "turn", "think_s", "prefix_tokens",
+)  # fmt: skip
 
 
 def read_trace(
@@ -54,10 +59,13 @@ def read_trace(
     table = read_table(source, layout, on_bad_row)
     arrival = next(f for f in layout.fields if f.role == "arrival").kind
     assert isinstance(arrival, Elapsed | Stamp)
-    columns, late = arrivals_in_order(table.columns, arrival.per_second)
-
     name = source.path.name
     notes = [f"{name}: read as {layout.name} ({layout.about}), {why}"]
+    if "session" in table.columns:
+        columns, late, told = in_sessions(_joined(table.columns), layout)
+        notes += [f"{name}: {sentence}" for sentence in told]
+    else:
+        columns, late = arrivals_in_order(table.columns, arrival.per_second)
     bad = sum(s.count for s in table.skipped.values())
     if bad:
         notes.append(f"{name}: {bad} of {table.rows_read} rows left out{summary(table)}")
@@ -83,6 +91,17 @@ def read_trace(
     )
 
 
+def _joined(columns: Columns) -> Columns:
+    """Columns of which some are told in two ways."""
+    columns = dict(columns)
+    if "new_tokens" in columns:
+        columns["prompt_tokens"] = columns["prefix_tokens"] + columns.pop("new_tokens")
+    if "block_runs" in columns:
+        runs, blocks = columns.pop("block_runs"), columns.get("blocks")
+        columns["blocks"] = runs if blocks is None else np.where(runs == b"", blocks, runs)
+    return columns
+
+
 class RecordedLengths(NamedTuple):
     """Lengths without times: (n,) int64 columns, >= 1, and sentences on their source."""
 
@@ -104,7 +123,7 @@ def read_lengths(path: Path | str) -> RecordedLengths:
     layout = OWN_LENGTHS
     if layout.missing(names) or source.kind not in layout.kinds:
         layout, _ = find_format(source, names, "auto")
-    columns = read_table(source, layout, "error").columns
+    columns = _joined(read_table(source, layout, "error").columns)
     prompt, output = columns["prompt_tokens"], columns["output_tokens"]
     return RecordedLengths(
         prompt, output, (f"lengths: drawn from the {len(prompt):,} rows of {source.path.name}",)

@@ -9,13 +9,16 @@ from simulator.workload.traces.azure import AZURE
 from simulator.workload.traces.bailian import BAILIAN
 from simulator.workload.traces.blis import BLIS
 from simulator.workload.traces.burstgpt import BURSTGPT
+from simulator.workload.traces.dynamo import DYNAMO
 from simulator.workload.traces.layout import Layout
 from simulator.workload.traces.llmservingsim import LLMSERVINGSIM
 from simulator.workload.traces.mooncake import MOONCAKE, TIMED_TRACE
 from simulator.workload.traces.own import OWN
 from simulator.workload.traces.source import Source
 from simulator.workload.traces.splitwise import SPLITWISE
+from simulator.workload.traces.tracelab import TRACELAB
 from simulator.workload.traces.vidur import VIDUR
+from simulator.workload.traces.weka import WEKA
 
 FORMATS: dict[str, Layout] = {
     layout.name: layout
@@ -26,18 +29,14 @@ FORMATS: dict[str, Layout] = {
         SPLITWISE,
         MOONCAKE,
         TIMED_TRACE,
+        DYNAMO,
         BAILIAN,
         LLMSERVINGSIM,
         BLIS,
+        WEKA,
+        TRACELAB,
         OWN,
     )
-}
-
-# Traces of sessions by their columns: a turn arrives when the one before has ended.
-SESSIONS = {
-    "tracelab": ("session_id", "round_idx", "input_len", "tool_wait_after_ms"),
-    "weka": ("models", "block_size", "requests"),
-    "dynamo": ("session_id", "input_length", "output_length"),
 }
 
 
@@ -61,12 +60,6 @@ def find_format(source: Source, names: list[str], format: str) -> tuple[Layout, 
             f"{source.path}: its columns fit {' and '.join(la.name for la in best)} alike "
             f"({'; '.join(f'{la.name}: {la.about}' for la in best)}); say which with format"
         )
-    for what, columns in SESSIONS.items():
-        if set(columns) <= set(names):
-            raise InputError(
-                f"{source.path}: {what} traces hold sessions whose turns wait for each other, "
-                "which this version does not replay; use a trace of independent requests"
-            )
     formats = "; ".join(
         f"{la.name}: {', '.join(la.required)}" for la in FORMATS.values() if source.kind in la.kinds
     )

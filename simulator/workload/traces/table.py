@@ -7,6 +7,7 @@ is read again row by row, which is slower and can say exactly what is wrong wher
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -131,7 +132,8 @@ def read_rows(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
     found: list[tuple[Field, str | None]] = []
     present: set[str] = set()
     result = Table({}, 0)
-    for record in records(source):
+    rows = records(source)
+    for record in rows if layout.unroll is None else unrolled(rows, layout.unroll):
         result.rows_read += 1
         if record.fault is None and keys != list(record.cells):
             keys = list(record.cells)
@@ -155,6 +157,17 @@ def read_rows(source: Source, layout: Layout, on_bad_row: OnBadRow) -> Table:
         if f.required or (f.role in present and f.default is not None)
     }
     return result
+
+
+def unrolled(
+    rows: Iterator[Record], unroll: Callable[[Record], Iterator[Record]]
+) -> Iterator[Record]:
+    """The requests inside the objects of a file."""
+    for record in rows:
+        if record.fault is not None:
+            yield record
+        else:
+            yield from unroll(record)
 
 
 def _parsed(

@@ -23,7 +23,9 @@ class Trace:
     arrival_s : (n,) float64, not decreasing; equal arrivals keep the order of the file.
     prompt_tokens, output_tokens : (n,) int64, >= 1
     extra : further columns by role (max_tokens, priority, id, class_name, blocks), as recorded;
-        blocks are the ids of a prompt's blocks as `cells.block_bytes` has them.
+        blocks are the ids of a prompt's blocks as `cells.block_bytes` has them.  Traces of
+        sessions have ``turn`` (a row with turn > 0 follows the row before it), ``think_s``
+        and ``prefix_tokens``, see `sessions`; arrival_s is then the session's start.
     block_tokens : tokens that a block id stands for.
     rows_read : rows in the file, bad ones included.
     skipped : bad rows by what is wrong with them.
@@ -43,6 +45,20 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    @property
+    def starts(self) -> Ints:
+        """Rows that arrive by themselves: all but the later turns of sessions."""
+        turn = self.extra.get("turn")
+        return np.arange(len(self)) if turn is None else np.flatnonzero(turn == 0)
+
+    def take_sessions(self, chosen: Ints, arrival_s: Floats) -> Trace:
+        """These of the `starts`, each with its later turns, starting at these times."""
+        starts = self.starts
+        counts = np.diff(starts, append=len(self))[chosen]
+        ends = np.cumsum(counts)
+        offset = np.repeat(starts[chosen] - (ends - counts), counts)
+        return self.take(np.arange(len(offset)) + offset, np.repeat(arrival_s, counts))
 
     def take(self, rows: Ints, arrival_s: Floats) -> Trace:
         """These rows, arriving at these times."""

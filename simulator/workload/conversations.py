@@ -1,0 +1,75 @@
+"""Sessions drawn at random: how many turns, how long users think, what prompts repeat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.workload.requests import Floats, Ints
+from simulator.workload.rows import Rows
+from simulator.workload.streams import Purpose, Streams
+
+if TYPE_CHECKING:
+    from simulator.scenario.sessions import SessionsSpec
+
+
+class Turns(NamedTuple):
+    """One row per turn, a session's turns behind one another.
+
+    ``session`` is the number of its session, ``turn`` counts from 0, ``think_s`` is from
+    the last token of the turn before, 0 for a first turn.
+    """
+
+    session: Ints
+    turn: Ints
+    think_s: Floats
+
+
+def draw_turns(
+    spec: SessionsSpec | None, sessions: int, streams: Streams, source: int | None = None
+) -> Turns | None:
+    """Turns of `sessions` sessions; None where requests come on their own."""
+    if spec is None:
+        return None
+    if spec.turns == "fixed":
+        counts = np.full(sessions, int(spec.mean_turns))
+    else:  # geometric on 1, 2, ...: the inverse of its distribution function
+        luck = streams.generator(Purpose.TURNS, source).random(sessions)
+        stop = -np.log1p(-1 / spec.mean_turns) if spec.mean_turns > 1 else np.inf
+        counts = 1 + (-np.log1p(-luck) / stop).astype(np.int64)
+    session = np.repeat(np.arange(sessions), counts)
+    turn = np.arange(len(session)) - np.repeat(np.cumsum(counts) - counts, counts)
+    think_s = np.full(len(session), float(spec.think_time_s))
+    if spec.think_cv > 0:
+        shape = spec.think_cv**-2
+        random = streams.generator(Purpose.THINK_TIMES, source)
+        think_s *= random.standard_gamma(shape, len(session)) / shape
+    return Turns(session, turn, np.where(turn == 0, 0.0, think_s))
+
+
+def add_history(rows: Rows, turns: Turns, limit: int, max_tokens: int | None) -> Rows:
+    """Prompts that repeat all that was said before in their session.
+
+    The drawn prompt lengths are those of the new text of each turn.  A session ends before
+    a later turn's prompt and output come to more than `limit` tokens.
+    """
+    output = rows.output_tokens
+    said = output if max_tokens is None else np.minimum(output, max_tokens)
+    total = np.cumsum(rows.prompt_tokens + said)
+    first = np.flatnonzero(turns.turn == 0)
+    counts = np.diff(first, append=len(rows))
+    before = np.repeat(total[first] - (rows.prompt_tokens + said)[first], counts)
+    prompt = total - said - before
+    kept = (prompt + said <= limit) | (turns.turn == 0)
+    sessions = len(first)
+    ended = int(np.count_nonzero(np.diff(turns.session[~kept], prepend=-1)))
+    notes = [*rows.notes, f"sessions: {sessions:,} with {len(rows) / max(sessions, 1):.3g} turns"]
+    if ended:
+        notes.append(
+            f"sessions: {ended:,} of {sessions:,} end earlier, before a prompt and its output "
+            f"come to more than {limit:,} tokens"
+        )
+    extra = {"turn": turns.turn, "think_s": turns.think_s}
+    grown = Rows(rows.arrival_s, prompt, output, rows.class_id, rows.class_names, notes, extra)
+    return grown.take(kept)

@@ -1,0 +1,95 @@
+"""Requests of a statistical workload: arrivals, lengths and sessions drawn at random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.workload.arrivals import arrival_times
+from simulator.workload.conversations import add_history, draw_turns
+from simulator.workload.lengths import draw_lengths
+from simulator.workload.requests import Ints
+from simulator.workload.rows import Rows, class_by_share, joined
+from simulator.workload.streams import Purpose, Streams
+
+if TYPE_CHECKING:
+    from simulator.scenario.arrivals import ArrivalsSpec
+    from simulator.scenario.workload import WorkloadSpec
+
+
+def drawn(spec: WorkloadSpec, base_dir: Path, streams: Streams, max_model_len: int) -> Rows:
+    """Requests of a workload that is drawn at random.
+
+    Parameters
+    ----------
+    max_model_len : sessions end before a prompt and its output exceed it.
+    """
+    if spec.arrivals is not None:
+        rows = _drawn(spec, spec.arrivals, None, base_dir, streams, max_model_len)
+        return rows.take(slice(spec.num_requests))
+    # Classes with arrivals of their own, each from its own streams, merged by time.
+    parts = [
+        _drawn(spec, c.arrivals, i, base_dir, streams, max_model_len)
+        for i, c in enumerate(spec.classes)
+        if c.arrivals is not None
+    ]
+    rows = joined(parts)
+    order = np.argsort(rows.arrival_s, kind="stable")  # keeps sessions together
+    return rows.take(order[: spec.num_requests])
+
+
+def _drawn(
+    spec: WorkloadSpec,
+    arrivals: ArrivalsSpec,
+    source: int | None,
+    base_dir: Path,
+    streams: Streams,
+    max_model_len: int,
+) -> Rows:
+    """Requests of one arrival process: that of all classes, or of class number `source`."""
+    start_s = arrival_times(
+        arrivals,
+        streams.generator(Purpose.ARRIVALS, source),
+        num_requests=spec.num_requests,
+        duration_s=spec.duration_s,
+    )
+    class_id = class_by_share(spec.classes, len(start_s), streams)
+    if source is not None:
+        class_id = np.full(len(start_s), source)
+    turns = draw_turns(spec.sessions, len(start_s), streams, source)
+    if turns is not None:
+        start_s, class_id = start_s[turns.session], class_id[turns.session]
+    n = len(start_s)
+    luck = [
+        streams.generator(purpose, source).standard_normal(n)
+        for purpose in (Purpose.PROMPT_LENGTHS, Purpose.OUTPUT_LENGTHS)
+    ]
+    prompt, output = np.empty(n, np.int64), np.empty(n, np.int64)
+    notes: list[str] = []
+    # Classes without lengths of their own share the workload's, read and noted once.
+    for lengths_of, members in _by_lengths(spec, class_id, source):
+        lengths = draw_lengths(lengths_of, luck[0][members], luck[1][members], base_dir=base_dir)
+        prompt[members], output[members] = lengths.prompt_tokens, lengths.output_tokens
+        notes += lengths.notes
+    names = tuple(c.name for c in spec.classes) or ("default",)
+    rows = Rows(start_s, prompt, output, class_id, names, notes)
+    if turns is None or spec.sessions is None:
+        return rows
+    limit = min(spec.sessions.max_context_tokens or max_model_len, max_model_len)
+    return add_history(rows, turns, limit, spec.max_tokens)
+
+
+def _by_lengths(spec: WorkloadSpec, class_id: Ints, source: int | None) -> list[tuple[Any, Any]]:
+    """Distributions of lengths in use, each with the rows that draw from it."""
+    if source is not None:
+        own_lengths = spec.classes[source].lengths
+        return [(spec.lengths if own_lengths is None else own_lengths, slice(None))]
+    own = [i for i, c in enumerate(spec.classes) if c.lengths is not None]
+    groups: list[tuple[Any, Any]] = [(spec.classes[i].lengths, class_id == i) for i in own]
+    if not own:
+        groups.append((spec.lengths, slice(None)))
+    elif len(own) < len(spec.classes):
+        groups.append((spec.lengths, ~np.isin(class_id, own)))
+    return groups

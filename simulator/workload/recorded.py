@@ -1,0 +1,79 @@
+"""Requests of a recorded trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import InputError
+from simulator.workload.bootstrap import resample
+from simulator.workload.requests import Ints
+from simulator.workload.rows import Rows, class_by_share
+from simulator.workload.streams import Purpose, Streams
+
+if TYPE_CHECKING:
+    from simulator.scenario.workload import WorkloadSpec
+
+
+def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
+    """Requests of the trace that `spec` names, in its window, at its rate."""
+    # Loads Arrow, which statistical workloads need not wait for.
+    from simulator.workload.traces.read import read_trace
+
+    trace_spec = spec.trace
+    assert trace_spec is not None
+    trace = read_trace(
+        base_dir / trace_spec.path,
+        trace_spec.format,
+        on_bad_row=trace_spec.on_bad_row,
+        class_column=trace_spec.class_column,
+        block_tokens=trace_spec.block_tokens,
+    )
+    whole = len(trace)
+    trace = trace.window(
+        skip_s=trace_spec.skip_s, duration_s=trace_spec.duration_s, limit=trace_spec.limit
+    )
+    notes = list(trace.notes)
+    if len(trace) < whole:
+        notes.append(f"trace: {len(trace):,} of {whole:,} requests are in the window")
+    if streams.replicate and len(trace):
+        trace, note = resample(trace, streams.generator(Purpose.BOOTSTRAP))
+        notes.append(f"trace: replicate {streams.replicate}, {note}")
+    names = tuple(c.name for c in spec.classes) or ("default",)
+    if trace_spec.class_column is not None:
+        names, class_id = _class_by_name(trace.extra["class_name"], names if spec.classes else ())
+    else:
+        starts = trace.starts
+        class_id = np.repeat(
+            class_by_share(spec.classes, len(starts), streams), np.diff(starts, append=len(trace))
+        )
+    with np.errstate(over="ignore"):  # told where the requests are put together
+        arrival_s = trace.arrival_s / trace_spec.rate_scale
+    return Rows(
+        arrival_s,
+        trace.prompt_tokens,
+        trace.output_tokens,
+        class_id,
+        names,
+        notes,
+        trace.extra,
+        trace.block_tokens,
+    )
+
+
+def _class_by_name(labels: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
+    """Class of each row; without declared `names`, the labels become classes."""
+    known, class_id = np.unique(labels.astype(str), return_inverse=True)
+    if not names:
+        return tuple(known.tolist()), class_id.astype(np.int64)
+    for label in known.tolist():
+        if label not in names:
+            raise InputError(
+                f"the trace has class {label!r}, which workload.classes does not list "
+                f"({', '.join(names)}); add it, or leave workload.classes out"
+            )
+    place = np.array([names.index(label) for label in known.tolist()], np.int64)
+    return names, place[class_id]

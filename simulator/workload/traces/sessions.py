@@ -1,0 +1,124 @@
+"""Sessions: turns that arrive when the turn before has ended and a while has passed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.workload.requests import Floats, Ints
+from simulator.workload.traces.cells import Elapsed
+from simulator.workload.traces.layout import Columns, Layout
+
+UNKNOWN = -1.0  # a think time that the file does not tell
+
+_SALT, _MASK = 0x9E37_79B9_7F4A_7C15, 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Sessions(NamedTuple):
+    """Columns in order of the sessions' starts, a session's turns behind one another.
+
+    ``arrival`` is the start of the session, in seconds from the first; ``turn`` counts from
+    0; ``think_s`` is from the end of the turn before, 0 for a first turn.
+    """
+
+    columns: Columns
+    late: int
+    notes: list[str]
+
+
+def in_sessions(columns: Columns, layout: Layout) -> Sessions:
+    """Put the turns of each session in order and tell what each waits for.
+
+    Roles that are read: ``session`` ("": a request on its own), ``agent`` (the sub-agent of
+    a session), ``round`` (else the order of the file), ``arrival`` (NaN: not told),
+    ``think_before`` or ``think_after`` a turn, ``service_s`` as recorded, and ``blocks``.
+    """
+    code, scope = _codes(columns)
+    rounds = columns.get("round", np.arange(len(code)))
+    order = np.lexsort((np.arange(len(code)), rounds, code))
+    columns = {role: values[order] for role, values in columns.items()}
+    code, scope = code[order], scope[order]
+    first = np.flatnonzero(np.diff(code, prepend=-1))
+    turn = np.arange(len(code)) - np.repeat(first, np.diff(first, append=len(code)))
+
+    if "blocks" in columns and layout.local_ids:
+        columns["blocks"] = salted(columns["blocks"], scope)
+    per_second = {f.role: f.kind.per_second for f in layout.fields if isinstance(f.kind, Elapsed)}
+    moments = columns.get("arrival", np.full(len(code), np.nan))
+    start_s, untold = _starts(moments[first], per_second["arrival"])
+    notes = []
+    if turn.any():
+        notes.append(f"{len(code):,} requests in {len(first):,} sessions")
+    if untold:
+        notes.append(
+            f"sessions that do not tell when they start: {untold:,}; they start at once, unless "
+            "workload.arrivals says otherwise"
+        )
+    think_s = np.where(turn == 0, 0.0, _think(columns, turn, moments, per_second, notes))
+    late = int(np.count_nonzero(start_s < np.maximum.accumulate(start_s)))
+    by_start = np.argsort(start_s, kind="stable")
+    rank = np.empty(len(first), np.int64)
+    rank[by_start] = np.arange(len(first))
+    order = np.argsort(np.repeat(rank, np.diff(first, append=len(code))), kind="stable")
+    columns["arrival"] = np.repeat(start_s, np.diff(first, append=len(code)))
+    if turn.any():
+        columns |= {"turn": turn, "think_s": think_s}
+    return Sessions({role: values[order] for role, values in columns.items()}, late, notes)
+
+
+def _codes(columns: Columns) -> tuple[Ints, Ints]:
+    """Number of each row's session, by first appearance, and of its space of block ids."""
+    session = columns.pop("session").tolist()
+    agent = columns.pop("agent", np.full(len(session), "")).tolist()
+    codes: dict[Any, int] = {}
+    scopes: dict[Any, int] = {}
+    code, scope = np.empty(len(session), np.int64), np.empty(len(session), np.int64)
+    for i, (name, sub) in enumerate(zip(session, agent, strict=True)):
+        code[i] = codes.setdefault((name, sub) if name else i, len(codes))
+        scope[i] = scopes.setdefault(name or i, len(scopes))
+    return code, scope
+
+
+def _starts(moments: Floats, per_second: float) -> tuple[Floats, int]:
+    """Starts of the sessions from the first one; how many are not told."""
+    untold = np.isnan(moments)
+    if untold.all():
+        return np.zeros(len(moments)), len(moments)
+    return np.where(untold, 0.0, (moments - np.nanmin(moments)) / per_second), int(untold.sum())
+
+
+def _think(
+    columns: Columns,
+    turn: Ints,
+    moments: Floats,
+    per_second: dict[str, float],
+    notes: list[str],
+) -> Floats:
+    """Seconds between a turn and the one before it, wrong for first turns."""
+    n = len(moments)
+    if "think_after" in columns:
+        return np.roll(columns.pop("think_after"), 1) / per_second["think_after"]
+    think_s = columns.pop("think_before", np.full(n, UNKNOWN))
+    think_s = think_s / per_second.get("think_before", 1.0)
+    service_s = columns.pop("service_s", np.full(n, np.nan))
+    gap_s = np.diff(moments, prepend=np.nan) / per_second["arrival"] - np.nan_to_num(
+        np.roll(service_s, 1)
+    )
+    by_gap = (think_s < 0) & ~np.isnan(gap_s)
+    if (by_gap & (turn > 0)).any():
+        notes.append(
+            "turns without a think time wait the recorded gap less the recorded service time, "
+            "where that is told"
+        )
+    return np.where(by_gap, np.maximum(gap_s, 0.0), np.maximum(think_s, 0.0))
+
+
+def salted(blocks: NDArray[Any], scope: Ints) -> NDArray[Any]:
+    """Block ids that differ between scopes, (n,) numbers from 0 for each row."""
+    salted = [
+        (np.frombuffer(ids, np.uint64) ^ np.uint64((space + 1) * _SALT & _MASK)).tobytes()
+        for ids, space in zip(blocks.tolist(), scope.tolist(), strict=True)
+    ]
+    return np.array(salted, object)

@@ -1,0 +1,109 @@
+"""Sessions drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from simulator.scenario import WorkloadSpec
+from simulator.workload import build_requests
+from simulator.workload.content import output_tag, own_tag
+
+FIXED = {"distribution": "fixed", "prompt_tokens": 30, "output_tokens": 10}
+TABLE = {"distribution": "azure_conv_2023"}
+
+
+def made(seed=0, max_model_len=100_000, **workload):
+    base = {"arrivals": {"process": "poisson", "rate": 2.0}, "lengths": TABLE}
+    spec = WorkloadSpec.model_validate({**base, **workload})
+    return build_requests(spec, base_dir=".", max_model_len=max_model_len, seed=seed)
+
+
+def turns_of(requests):
+    first = np.flatnonzero(requests.previous_request() < 0)
+    return np.diff(first, append=len(requests))
+
+
+def test_prompts_repeat_what_was_said():
+    sessions = {"mean_turns": 3, "turns": "fixed", "think_time_s": 5.0, "think_cv": 0}
+    requests = made(lengths=FIXED, sessions=sessions, num_requests=6, shared_prefix_tokens=20)
+    assert requests.prompt_tokens.tolist() == [30, 70, 110] * 2
+    assert requests.next_request.tolist() == [1, 2, -1, 4, 5, -1]
+    assert requests.think_s.tolist() == [5.0, 5.0, 0.0] * 2
+    assert requests.arrival_s[0] == requests.arrival_s[2] < requests.arrival_s[3]
+    ends = requests.segment_offsets
+    assert requests.segments[ends[2] : ends[3]].tolist() == [
+        [0, 20], [own_tag(0), 10], [output_tag(0), 10], [own_tag(1), 30], [output_tag(1), 10]
+    ]  # fmt: skip
+
+
+def test_turns_and_think_times_have_their_distributions():
+    sessions = {"mean_turns": 4, "think_time_s": 7.0, "think_cv": 2.0}
+    requests = made(lengths=FIXED, sessions=sessions, num_requests=40_000)
+    turns = turns_of(requests)[:-1]  # the last one is cut by num_requests
+    # Geometric: at a significance of 1e-3.
+    counts = np.bincount(np.minimum(turns, 12), minlength=13)[1:]
+    chance = np.append(stats.geom.pmf(np.arange(1, 12), 1 / 4), stats.geom.sf(11, 1 / 4))
+    assert stats.chisquare(counts, chance * len(turns)).pvalue > 1e-3
+    think_s = requests.think_s[requests.next_request >= 0]
+    assert stats.kstest(think_s, stats.gamma(0.25, scale=28).cdf).pvalue > 1e-3
+    starts = requests.arrival_s[requests.previous_request() < 0]
+    assert stats.kstest(np.diff(starts), stats.expon(scale=0.5).cdf).pvalue > 1e-3
+
+
+def test_sessions_end_before_the_context_is_full():
+    sessions = {"mean_turns": 5, "turns": "fixed"}
+    requests = made(lengths=FIXED, sessions=sessions, num_requests=30, max_model_len=130)
+    # Turns: 30 + 10, 70 + 10, 110 + 10, then 150.
+    assert requests.prompt_tokens.tolist() == [30, 70, 110] * 10
+    assert any("30 of 30 end earlier" in note for note in requests.notes)
+    capped = made(
+        lengths=FIXED, sessions={**sessions, "max_context_tokens": 80}, num_requests=4
+    )  # fmt: skip
+    assert capped.prompt_tokens.tolist() == [30, 70] * 2
+
+
+def test_outputs_that_end_at_max_tokens_are_repeated_so():
+    sessions = {"mean_turns": 2, "turns": "fixed"}
+    requests = made(lengths=FIXED, sessions=sessions, num_requests=2, max_tokens=4)
+    assert requests.prompt_tokens.tolist() == [30, 64]
+    assert requests.output_tokens.tolist() == [4, 4]
+
+
+def test_variants_share_turns_lengths_and_think_times():
+    sessions = {"mean_turns": 4, "think_time_s": 7.0}
+    one = made(sessions=sessions, num_requests=500)
+    fast = made(sessions=sessions, num_requests=500, arrivals={"process": "poisson", "rate": 20.0})
+    more = made(sessions=sessions, num_requests=900)
+    lazy = made(sessions={**sessions, "think_time_s": 14.0}, num_requests=500)
+    for other in (fast, more, lazy):
+        assert np.array_equal(one.prompt_tokens, other.prompt_tokens[:500])
+        assert np.array_equal(one.output_tokens, other.output_tokens[:500])
+        assert np.array_equal(one.next_request[:-1], other.next_request[: 500 - 1])
+    assert fast.arrival_s * 10 == pytest.approx(one.arrival_s)
+    assert np.array_equal(lazy.think_s, 2 * one.think_s)
+
+
+def test_classes_and_clients_go_by_session():
+    classes = [{"name": "a", "share": 0.5, "priority": 1}, {"name": "b", "share": 0.5}]
+    requests = made(
+        arrivals={"process": "closed_loop", "concurrency": 3, "think_time_s": 2.0, "ramp_s": 9.0},
+        sessions={"mean_turns": 3}, num_requests=300, classes=classes,
+    )  # fmt: skip
+    followers = np.flatnonzero(requests.next_request >= 0)
+    assert (requests.class_id[followers] == requests.class_id[followers + 1]).all()
+    assert set(requests.class_id.tolist()) == {0, 1}
+    assert requests.max_concurrency == 3
+    assert requests.seating == (2.0, 9.0, True)
+
+
+def test_classes_with_arrivals_of_their_own():
+    classes = [
+        {"name": name, "arrivals": {"process": "poisson", "rate": 1.0}} for name in ("a", "b")
+    ]
+    requests = made(arrivals=None, sessions={"mean_turns": 3}, num_requests=300, classes=classes)
+    assert len(requests) == 300
+    followers = np.flatnonzero(requests.next_request >= 0)
+    assert (requests.class_id[followers] == requests.class_id[followers + 1]).all()
+    assert (requests.prompt_tokens[followers] < requests.prompt_tokens[followers + 1]).all()

@@ -1,0 +1,248 @@
+"""Traces of sessions: what each turn waits for, and what its prompt repeats."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from simulator import Scenario, simulate
+from simulator.errors import InputError
+from simulator.kv_cache import prefix
+from simulator.scenario import WorkloadSpec
+from simulator.workload import build_requests
+from simulator.workload.content import output_tag, own_tag
+from simulator.workload.traces import FORMATS, read_trace
+from simulator.workload.traces.write import write_trace
+
+TRACELAB = (
+    "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\n"
+    "b,700,1,112,20,7,0\n"
+    "a,200,0,0,100,10,250\n"
+    "b,700,0,0,100,12,90\n"
+    "a,200,1,110,20,5,500\n"
+    "a,200,2,60,30,4,0\n"
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(content, name="trace"):
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else lines(content))
+        return path
+
+    return _write
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def made(path, **workload):
+    spec = WorkloadSpec.model_validate({"trace": {"path": path.name}, **workload})
+    return build_requests(spec, base_dir=path.parent, max_model_len=10**6, seed=0)
+
+
+def pieces(requests, row):
+    first, last = requests.segment_offsets[row : row + 2]
+    return [tuple(piece) for piece in requests.segments[first:last].tolist()]
+
+
+def test_tracelab_by_hand(write):
+    requests = made(write(TRACELAB))
+    # Session a starts first; its rows are 0 to 2, b's 3 and 4.
+    assert requests.arrival_s.tolist() == [0, 0, 0, 0.5, 0.5]
+    assert requests.prompt_tokens.tolist() == [100, 130, 90, 100, 132]
+    assert requests.next_request.tolist() == [1, 2, -1, 4, -1]
+    assert requests.think_s.tolist() == [0.25, 0.5, 0, 0.09, 0]
+    assert pieces(requests, 1) == [(own_tag(0), 100), (output_tag(0), 10)]
+    # The third turn of a goes back to the first 60 tokens.
+    assert pieces(requests, 2) == [(own_tag(0), 60)]
+    assert pieces(requests, 4) == [(own_tag(3), 100), (output_tag(3), 12)]
+
+
+def test_tags_are_those_of_the_prefix_cache():
+    for row in (0, 1, 77):
+        assert own_tag(row) == prefix.own_tag(row)
+        assert output_tag(row) == prefix.output_tag(row)
+
+
+def test_dynamo_sessions(write):
+    rows = [
+        {"session_id": "x", "timestamp": 1000, "input_length": 10, "output_length": 2},
+        {"session_id": "y", "timestamp": 3000, "input_length": 600, "output_length": 9,
+         "hash_ids": [1, 2]},
+        {"session_id": "x", "delay": 500.0, "input_length": 20, "output_length": 3},
+        {"session_id": "y", "timestamp": 4500, "input_length": 700, "output_length": 9,
+         "hash_ids": [1, 3]},
+    ]  # fmt: skip
+    path = write(rows)
+    trace = read_trace(path)
+    assert trace.format == "dynamo"
+    assert trace.arrival_s.tolist() == [0, 0, 2, 2]
+    # Without a delay: from stamp to stamp, which is said.
+    assert trace.extra["think_s"].tolist() == [0, 0.5, 0, 1.5]
+    assert any("turns without a think time" in note for note in trace.notes)
+    requests = made(path)
+    assert pieces(requests, 2) == [(0, 512), (1, 88)]
+    assert pieces(requests, 3) == [(0, 512), (2, 188)]
+
+
+def test_llmservingsim_sessions_beside_single_requests(write):
+    path = write([
+        {"input_toks": 5, "output_toks": 1, "arrival_time_ns": 3e9},
+        {"session_id": "s", "arrival_time_ns": 1e9, "sub_requests": [
+            {"input_toks": 10, "output_toks": 4, "tool_duration_ns": 2e9},
+            {"input_toks": 20, "output_toks": 2, "tool_duration_ns": 0},
+        ]},
+    ])  # fmt: skip
+    requests = made(path)
+    assert requests.arrival_s.tolist() == [0, 0, 2]
+    assert requests.prompt_tokens.tolist() == [10, 20, 5]
+    assert requests.next_request.tolist() == [1, -1, -1]
+    assert requests.think_s.tolist() == [2, 0, 0]
+    assert pieces(requests, 1) == [(own_tag(0), 10), (output_tag(0), 4)]
+    nested_first = path.read_text().splitlines()[::-1]
+    assert len(made(write("\n".join(nested_first), "other"))) == 3
+    bad = {"session_id": "s", "arrival_time_ns": 1, "sub_requests": [{"input_toks": 3}]}
+    with pytest.raises(InputError, match="line 1, sub-request 1: column output_toks is missing"):
+        read_trace(write([bad], "bad"))
+
+
+WEKA = {
+    "id": "t1", "models": ["m"], "block_size": 64, "hash_id_scope": "local", "tool_tokens": 1,
+    "system_tokens": 2,
+    "requests": [
+        {"t": 0.0, "type": "n", "model": "m", "in": 130, "out": 5, "hash_ids": [1, 2],
+         "api_time": 2.0, "think_time": 0.0},
+        {"t": 10.0, "type": "subagent", "agent_id": "a1", "duration_ms": 5000, "requests": [
+            {"t": 0.0, "type": "s", "model": "m", "in": 64, "out": 3, "hash_ids": [1],
+             "api_time": 1.0, "think_time": 0.0},
+            {"t": 4.0, "type": "s", "model": "m", "in": 70, "out": 3, "hash_ids": [1],
+             "api_time": 1.0, "think_time": 2.5},
+        ]},
+        {"t": 20.0, "type": "n", "model": "m", "in": 200, "out": 4, "hash_ids": [1, 2, 3],
+         "api_time": 2.0},
+    ],
+}  # fmt: skip
+
+
+def test_weka_nested(write):
+    path = write([WEKA, {**WEKA, "id": "t2"}])
+    trace = read_trace(path)
+    assert trace.format == "weka"
+    # Both sessions at 0, both sub-agents at 10.
+    assert trace.arrival_s.tolist() == [0, 0, 0, 0, 10, 10, 10, 10]
+    assert trace.prompt_tokens.tolist() == [130, 200, 130, 200, 64, 70, 64, 70]
+    # 20 - 0 - 2 s of service where no think time is told.
+    assert trace.extra["think_s"].tolist() == [0, 18, 0, 18, 0, 2.5, 0, 2.5]
+    requests = made(path)
+    tags = [[tag for tag, _ in pieces(requests, row)] for row in range(8)]
+    assert tags[1][:2] == tags[0]
+    assert tags[4] == tags[5] == tags[0][:1]  # a sub-agent shares its session's blocks
+    assert not set(tags[0]) & set(tags[2])  # another session does not
+    with pytest.raises(InputError, match="has a block_size other than 64"):
+        read_trace(write([{**WEKA, "block_size": 128}], "other"))
+
+
+def test_recorded_weka_sessions(shared):
+    path = shared / "traces/weka/claude_code_weka_40sessions.jsonl"
+    with pytest.raises(InputError, match="line 634: column out: 0 is less than 1"):
+        read_trace(path)
+    trace = read_trace(path, on_bad_row="skip")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [row for row in rows if row["out"] > 0]
+    chains = {}
+    for row in rows:
+        chains.setdefault((row["session"], row["agent"]), []).append(row)
+    flat = [row for chain in chains.values() for row in sorted(chain, key=lambda r: r["i"])]
+    assert trace.prompt_tokens.tolist() == [row["in"] for row in flat]
+    assert np.count_nonzero(trace.extra["turn"] == 0) == len(chains)
+    told = [i for i, row in enumerate(flat) if row["think"] is not None]
+    think_s = trace.extra["think_s"][told]
+    follows = trace.extra["turn"][told] > 0
+    assert think_s[follows].tolist() == [flat[i]["think"] for i in np.array(told)[follows]]
+    assert [len(b) // 8 for b in trace.extra["blocks"]] == [
+        sum(count for _, count in row["hash_rle"]) for row in flat
+    ]
+
+
+@pytest.mark.parametrize("name", ["multi_session_example", "multi_session_large"])
+def test_recorded_tracelab_sessions_find_their_history(shared, name):
+    path = shared / "traces/tracelab" / f"{name}.csv"
+    requests = made(path)
+    trace = read_trace(path)
+    starts = np.flatnonzero(trace.extra["turn"] == 0)
+    # In these files each prefix is all of the turn before, less a few tokens at most.
+    for row in np.flatnonzero(trace.extra["turn"] > 0).tolist():
+        shared_tokens = sum(length for _, length in pieces(requests, row))
+        assert shared_tokens == trace.extra["prefix_tokens"][row]
+    scenario = Scenario.from_mapping(
+        {
+            "workload": {"trace": {"path": str(path)}},
+            "model": "llama-3.1-8b",
+            "scheduler": {"async_scheduling": False},
+            "kv_cache": {"enable_prefix_caching": True, "num_gpu_blocks": 100_000},
+            "cost_model": {"kind": "linear", "t_mem_s": 0.001, "t_flop_s_per_token": 1e-7},
+        }
+    )
+    outcome = simulate(scenario).recording.outcome
+    # All whole blocks of a prefix but that of the last output token, which has no KV yet.
+    prompt, output = trace.prompt_tokens, trace.output_tokens
+    expected = np.zeros(len(trace), np.int64)
+    for row in range(len(trace)):
+        if row not in starts:
+            known = min(trace.extra["prefix_tokens"][row], prompt[row - 1] + output[row - 1] - 1)
+            expected[row] = min(known, prompt[row] - 1) // 16 * 16
+    assert outcome.cached_tokens.tolist() == expected.tolist()
+    follower = np.flatnonzero(trace.extra["turn"] > 0)
+    assert outcome.arrival_s[follower] == pytest.approx(
+        outcome.finished_s[follower - 1] + trace.extra["think_s"][follower], abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["dynamo", "tracelab", "llmservingsim", "weka"])
+def test_sessions_round_trip(write, tmp_path, name):
+    # Prompts that repeat all that was said, since not every format can tell anything else.
+    rows = TRACELAB.replace("a,200,2,60,30", "a,200,2,135,30")
+    trace = read_trace(write(rows))
+    path = tmp_path / "out"
+    write_trace(trace, path, FORMATS[name])
+    again = read_trace(path)
+    assert again.format == name
+    for column in ("arrival_s", "prompt_tokens", "output_tokens"):
+        assert getattr(again, column).tolist() == getattr(trace, column).tolist()
+    for role in ("turn", "think_s"):
+        assert again.extra[role].tolist() == trace.extra[role].tolist()
+    if "prefix_tokens" in again.extra:
+        assert again.extra["prefix_tokens"].tolist() == trace.extra["prefix_tokens"].tolist()
+
+
+def test_sessions_are_not_written_where_they_would_be_lost(write, tmp_path):
+    trace = read_trace(write(TRACELAB))
+    with pytest.raises(InputError, match="sessions whose turns wait .* format mooncake cannot"):
+        write_trace(trace, tmp_path / "out", FORMATS["mooncake"])
+
+
+def test_weka_becomes_tracelab(write, tmp_path):
+    write_trace(read_trace(write([WEKA])), tmp_path / "out", FORMATS["tracelab"])
+    assert (tmp_path / "out").read_text().splitlines()[1:] == [
+        "s0,0,0,0,130,5,18000", "s0,1,0,128,72,4,0", "s1,0,10000,0,64,3,2500", "s1,1,10000,64,6,3,0"
+    ]  # fmt: skip
+
+
+def test_sessions_are_cut_and_drawn_as_a_whole(write):
+    rows = [f"{s},{1000 * s},{k},0,{10 + s},2,5" for s in range(80) for k in range(3)]
+    head = TRACELAB.splitlines()[0]
+    path = write("\n".join([head, *rows]) + "\n")
+    window = made(path, trace={"path": path.name, "skip_s": 10, "duration_s": 20})
+    assert len(window) == 60
+    assert np.count_nonzero(window.next_request >= 0) == 40
+    spec = WorkloadSpec.model_validate({"trace": {"path": path.name}})
+    again = build_requests(spec, base_dir=path.parent, max_model_len=9999, seed=0, replicate=1)
+    assert len(again) == 240
+    assert np.count_nonzero(again.next_request >= 0) == 160
+    assert (again.prompt_tokens.reshape(80, 3).std(axis=1) == 0).all()
+    assert any("blocks of 3 consecutive sessions" in note for note in again.notes)
