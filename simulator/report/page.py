@@ -15,7 +15,7 @@ from simulator.metrics.limits import LIMITS
 from simulator.metrics.steps import reserves_room
 from simulator.report.benchmark import SECTIONS
 from simulator.report.block import number
-from simulator.report.text import STATE_MEANS
+from simulator.report.text import STATE_MEANS, memory_sum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,6 +46,7 @@ def html_page(result: Result) -> str:
         limits=_limits(summary),
         throughput=_pairs("Throughput", _throughput(summary)),
         engine=_pairs("Batch and KV cache", _engine(summary, reserves_room(scenario))),
+        memory=_pairs("Memory of one GPU (GiB)", memory_sum(resolved)),
         hardware=_pairs("Hardware and cost", _hardware(summary)),
         plots="\n".join(_plots(result)),
         provenance=escape(resolved.cost.provenance),

@@ -41,7 +41,7 @@ def text_report(
         + _state(summary)
         + _limits(summary)
         + _batch(summary, static)
-        + _memory(summary, reserves_room(resolved.scenario))
+        + _memory(summary, resolved)
         + _hardware(summary)
         + _basis(summary, resolved)
         + [header("", "=")]
@@ -136,8 +136,18 @@ def _batch(summary: dict[str, Any], static: bool) -> list[str]:
     return out
 
 
-def _memory(summary: dict[str, Any], reserved: bool) -> list[str]:
-    if reserved:
+def memory_sum(resolved: Resolved) -> list[tuple[str, float | int]]:
+    """What one GPU's memory is divided into, GiB line by line, down to the KV blocks."""
+    if resolved.memory is None:  # the scenario gives the number of blocks
+        return [("KV blocks", resolved.num_gpu_blocks)]
+    return [
+        *((label, size / 2**30) for label, size in resolved.memory.lines),
+        (f"KV blocks of {resolved.block_size} tokens", resolved.num_gpu_blocks),
+    ]
+
+
+def _memory(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    if reserves_room(resolved.scenario):
         empty = [
             line("Reserved but unused (% of held):", summary["kv_reserved_unused"] * 100),
             line("External fragmentation (% of free):", summary["kv_external_fragmentation"] * 100),
@@ -153,6 +163,8 @@ def _memory(summary: dict[str, Any], reserved: bool) -> list[str]:
         line("Prefix cache hits (% of prompts):", summary["prefix_hit_rate"] * 100),
         line("Preemptions:", summary["preemptions"]),
         line("Recomputed tokens:", summary["recomputed_tokens"]),
+        header("Memory of one GPU (GiB)"),
+        *(line(f"{label}:", value) for label, value in memory_sum(resolved)),
     ]
 
 

@@ -8,7 +8,8 @@ from recordings import recording, req, resolved, step
 from simulator.errors import InputError
 from simulator.metrics import summarize
 from simulator.report.benchmark import benchmark_block, parse_percentiles
-from simulator.report.text import text_report
+from simulator.report.text import memory_sum, text_report
+from simulator.scenario import Scenario, resolve
 
 REQUESTS = [
     req(0.0, 10, 3, admitted=0.0, first=1.0, finished=3.0),
@@ -137,3 +138,14 @@ def test_step_cost_and_defaults_are_named():
     assert "Step cost: linear: 0.01 s + 0.0001 s/token" in text
     assert "- cluster.engine_version: " in text
     assert all(len(line) <= 88 for line in text.splitlines())
+
+
+def test_memory_is_summed_line_by_line():
+    """The lines add up, and the KV cache holds the blocks: a float's rounding aside."""
+    shown = memory_sum(resolve(Scenario.from_yaml("chat-8b-h100")))
+    *parts, rest = [size for _, size in shown[:-1]]
+    assert sum(parts) == pytest.approx(rest)
+    label, blocks = shown[-1]
+    bytes_per_block = 16 * 131_072  # llama-3.1-8b: 2 · 32 layers · 8 heads · 128 · 2 B
+    assert label == "KV blocks of 16 tokens"
+    assert blocks == int(rest * 2**30 // bytes_per_block)
