@@ -79,7 +79,7 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
     summaries = list(comparison.summaries.values())
     rows = [["State", *_states(summaries)]]
     for row in ROWS:
-        values = [summary[row.key] for summary in summaries]
+        values = [_value(summary, row.key) for summary in summaries]
         if row.key in OFTEN_ZERO and not any(values):
             continue
         cells = [row.title, _figure(values[0], row)]
@@ -87,6 +87,12 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
             cells += [_figure(value, row), _ratio(value, values[0]) if row.relative else ""]
         rows.append(cells)
     return rows
+
+
+def _value(summary: dict[str, Any], key: str) -> Any:
+    """A figure; no TPOT where results come back whole, as the zero would win every time."""
+    whole = summary["median_itl_ms"] is None
+    return None if whole and key.endswith("_tpot_ms") else summary[key]
 
 
 def comparison_notes(comparison: Comparison) -> str:
