@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from simulator.scenario.arrivals import ArrivalsSpec
-from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Positive, Section
+from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Positive, Section, Share
 from simulator.scenario.classes import ClassSpec, check_classes
 from simulator.scenario.lengths import LengthsSpec
 from simulator.scenario.sessions import SessionsSpec
@@ -31,6 +31,12 @@ class TraceSpec(Section):
     """start this many seconds into the trace"""
     duration_s: Positive | None = None
     """take this many seconds of the trace"""
+    keep_share: Share | None = None
+    """keep this share of the requests (or sessions), chosen at random"""
+    copies: Count = 1
+    """superimpose so many copies, each shifted in time by chance"""
+    jitter_s: NonNegative = 0.0
+    """spread arrivals over so many seconds, the recording's bin: 3 for Mooncake, 1 for BurstGPT"""
     on_bad_row: Literal["error", "skip"] = "error"
     """skip: leave bad rows out, count and report them"""
     class_column: str | None = None
@@ -74,6 +80,12 @@ class WorkloadSpec(Section):
     """arrivals stop then"""
     horizon_s: Positive | None = None
     """the clock stops then; what has not finished is counted as unfinished"""
+    max_prompt_tokens: Count | None = None
+    """longer prompts are cut to this (counted and reported); null: none is"""
+    max_output_tokens: Count | None = None
+    """longer outputs are cut to this; null: none is"""
+    on_too_long: Literal["reject", "truncate"] = "reject"
+    """prompt + output > max_model_len: as the engine does, or cut to what fits"""
     max_tokens: Count | None = None
     """output limit that clients declare; null: max_model_len - prompt"""
     max_concurrency: Count | None = None
@@ -99,6 +111,7 @@ class WorkloadSpec(Section):
             self._check_trace_alone()
         else:
             self._check_statistical()
+        self._check_seats()
         check_classes(
             self.classes,
             shared_arrivals=self.arrivals is not None,
@@ -108,9 +121,18 @@ class WorkloadSpec(Section):
         return self
 
     def _check_trace_alone(self) -> None:
+        assert self.trace is not None
+        if self.arrivals is not None and self.lengths is not None:
+            raise ValueError(
+                "workload.arrivals and workload.trace exclude each other where workload.lengths "
+                "is given too, since nothing of the trace would be left; remove one of the three"
+            )
+        if self.arrivals is not None and self.trace.rate_scale != 1.0:
+            raise ValueError(
+                f"workload.trace.rate_scale is {self.trace.rate_scale:g}, but workload.arrivals "
+                "take the place of the trace's; change their rate instead"
+            )
         remedies = {
-            "arrivals": "use workload.trace.rate_scale to change its rate",
-            "lengths": "a trace brings its own lengths",
             "num_requests": "use workload.trace.limit",
             "duration_s": "use workload.trace.duration_s",
             "sessions": "a trace of sessions brings its own",
@@ -141,6 +163,8 @@ class WorkloadSpec(Section):
                 "do not end with time; give workload.num_requests, or workload.horizon_s to stop "
                 "the clock"
             )
+
+    def _check_seats(self) -> None:
         closed = self.arrivals is not None and self.arrivals.process == "closed_loop"
         if closed and self.max_concurrency is not None:
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -67,6 +67,7 @@ def build_requests(
         )
     if not np.isfinite(rows.arrival_s[-1]):
         raise InputError("workload.trace.rate_scale is too small for any clock; use at least 1e-9")
+    _cap(spec, rows, max_model_len)
     declared = _declared(spec, rows, max_model_len)
     content = _content(spec, rows)
     if content is not None:
@@ -91,6 +92,26 @@ def build_requests(
         segment_offsets=NO_OFFSETS if content is None else content.offsets,
         notes=tuple(rows.notes),
     )
+
+
+def _cap(spec: WorkloadSpec, rows: Rows, max_model_len: int) -> None:
+    """Cut what is longer than asked for, and say so."""
+    _cut(rows, "output", spec.max_output_tokens, "workload.max_output_tokens")
+    _cut(rows, "prompt", spec.max_prompt_tokens, "workload.max_prompt_tokens")
+    if spec.on_too_long == "truncate":
+        why = f"what fits in max_model_len ({max_model_len:,})"
+        _cut(rows, "output", max_model_len - 1, why)
+        _cut(rows, "prompt", max_model_len - rows.output_tokens, why)
+
+
+def _cut(rows: Rows, what: Literal["prompt", "output"], limit: int | Ints | None, why: str) -> None:
+    if limit is None:
+        return
+    tokens: Ints = getattr(rows, f"{what}_tokens")
+    cut = int(np.count_nonzero(tokens > limit))
+    if cut:
+        setattr(rows, f"{what}_tokens", np.minimum(tokens, limit))
+        rows.notes.append(f"lengths: {cut:,} of {len(rows):,} {what}s are cut to {why}")
 
 
 def _seats(spec: WorkloadSpec) -> tuple[int | None, Seating]:

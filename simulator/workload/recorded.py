@@ -10,17 +10,21 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError
 from simulator.workload.bootstrap import resample
+from simulator.workload.lengths import Lengths, draw_lengths
 from simulator.workload.requests import Ints
 from simulator.workload.rows import Rows, class_by_share
 from simulator.workload.streams import Purpose, Streams
 
 if TYPE_CHECKING:
+    from simulator.scenario.lengths import LengthsSpec
     from simulator.scenario.workload import WorkloadSpec
+    from simulator.workload.traces.trace import Trace
 
 
 def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
     """Requests of the trace that `spec` names, in its window, at its rate."""
     # Loads Arrow, which statistical workloads need not wait for.
+    from simulator.workload.shaping import shaped
     from simulator.workload.traces.read import read_trace
 
     trace_spec = spec.trace
@@ -42,6 +46,9 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
     if streams.replicate and len(trace):
         trace, note = resample(trace, streams.generator(Purpose.BOOTSTRAP))
         notes.append(f"trace: replicate {streams.replicate}, {note}")
+    if len(trace):
+        trace, told = shaped(trace, spec, streams, base_dir)
+        notes += told
     names = tuple(c.name for c in spec.classes) or ("default",)
     if trace_spec.class_column is not None:
         names, class_id = _class_by_name(trace.extra["class_name"], names if spec.classes else ())
@@ -52,16 +59,36 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
         )
     with np.errstate(over="ignore"):  # told where the requests are put together
         arrival_s = trace.arrival_s / trace_spec.rate_scale
+    prompt, output = trace.prompt_tokens, trace.output_tokens
+    if spec.lengths is not None:
+        lengths = _other_lengths(trace, spec.lengths, base_dir, streams)
+        prompt, output = lengths.prompt_tokens, lengths.output_tokens
+        notes += [*lengths.notes, "trace: its arrivals, with workload.lengths"]
     return Rows(
         arrival_s,
-        trace.prompt_tokens,
-        trace.output_tokens,
+        prompt,
+        output,
         class_id,
         names,
         notes,
         trace.extra,
         trace.block_tokens,
     )
+
+
+def _other_lengths(trace: Trace, spec: LengthsSpec, base_dir: Path, streams: Streams) -> Lengths:
+    """Lengths that take the place of the trace's."""
+    for role, what in (("turn", "sessions"), ("blocks", "block ids")):
+        if role in trace.extra:
+            raise InputError(
+                f"{trace.path} has {what}, which other lengths would contradict; remove "
+                "workload.lengths"
+            )
+    luck = [
+        streams.generator(purpose).standard_normal(len(trace))
+        for purpose in (Purpose.PROMPT_LENGTHS, Purpose.OUTPUT_LENGTHS)
+    ]
+    return draw_lengths(spec, luck[0], luck[1], base_dir=base_dir)
 
 
 def _class_by_name(labels: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:

@@ -29,6 +29,10 @@ class Purpose(IntEnum):
     BOOTSTRAP = 5
     TURNS = 6
     THINK_TIMES = 7
+    THINNING = 8
+    COPIES = 9
+    JITTER = 10
+    EPISODES = 11
 
 
 @dataclass(frozen=True)

@@ -126,12 +126,6 @@ def test_refused_in_one_sentence(mapping: dict[str, Any], change: str) -> None:
     assert "pydantic" not in message
 
 
-def test_own_lengths_and_a_trace_exclude_each_other(mapping: dict[str, Any]) -> None:
-    mapping["workload"] = {"trace": {"path": "t.csv"}, "lengths": mapping["workload"]["lengths"]}
-    with pytest.raises(InputError, match=r"workload\.lengths and workload\.trace exclude"):
-        Scenario.from_mapping(mapping)
-
-
 @pytest.mark.parametrize(
     ("key", "remedy"), [("num_requests", "workload.trace.limit"), ("duration_s", "trace.duration")]
 )
