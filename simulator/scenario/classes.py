@@ -71,7 +71,7 @@ def _check_class(c: ClassSpec, traced: bool, told_by_column: bool) -> None:
     if c.arrivals is not None and c.arrivals.process in ("burst", "closed_loop"):
         raise _error(
             f"{c.name!r} has {c.arrivals.process} arrivals, which have no rate to mix with those "
-            "of other classes; a class can have poisson, constant or gamma arrivals"
+            "of other classes; give the class another process"
         )
     for key in ("arrivals", "lengths"):
         if traced and getattr(c, key) is not None:

@@ -51,8 +51,9 @@ def _file_keys(scenario: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]
     if "trace" in workload:
         yield workload["trace"], "path"
     for holder in (workload, *workload.get("classes", ())):
-        if "file" in holder.get("lengths", {}):
-            yield holder["lengths"], "file"
+        for section in ("lengths", "arrivals"):
+            if "file" in holder.get(section, {}):
+                yield holder[section], "file"
 
 
 def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:

@@ -24,8 +24,6 @@ KEYS: dict[str, tuple[Any, ...]] = {
 
 # Key -> values that are part of the contract but not simulated.
 VALUES: dict[str, tuple[Any, ...]] = {
-    "workload.arrivals.process": ("weibull", "mmpp", "diurnal"),
-    "workload.classes.*.arrivals.process": ("weibull", "mmpp", "diurnal"),
     "cluster.router": (
         "random", "least_kv", "power_of_two", "prefix_affinity",
     ),

@@ -54,6 +54,8 @@ def _drawn(
         streams.generator(Purpose.ARRIVALS, source),
         num_requests=spec.num_requests,
         duration_s=spec.duration_s,
+        episode_random=streams.generator(Purpose.EPISODES, source),
+        base_dir=base_dir,
     )
     class_id = class_by_share(spec.classes, len(start_s), streams)
     if source is not None:

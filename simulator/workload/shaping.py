@@ -49,6 +49,8 @@ def shaped(
             streams.generator(Purpose.ARRIVALS),
             num_requests=len(starts),
             duration_s=None,
+            episode_random=streams.generator(Purpose.EPISODES),
+            base_dir=base_dir,
         )
         trace = trace.take_sessions(np.arange(len(start_s)), start_s)
         notes.append(f"trace: its {what} arrive by workload.arrivals, in the recorded order")
