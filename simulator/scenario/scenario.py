@@ -19,7 +19,7 @@ from pydantic import (
 
 from simulator.errors import InputError
 from simulator.scenario.base import NonNegative, NonNegativeCount, Section
-from simulator.scenario.builtin import find_scenario
+from simulator.scenario.builtin import builtin_scenarios, find_scenario
 from simulator.scenario.cluster import ClusterSpec, ModelSpec
 from simulator.scenario.combinations import check_combinations
 from simulator.scenario.cost_model import CalibratedCost, CostModelSpec
@@ -119,7 +119,9 @@ class Scenario(Section):
         data, text = read_mapping(path)
         data.setdefault("name", path.stem)
         parsed = [parse_override(item) for item in overrides]
-        return cls._build(data, path.parent, parsed, path, text)
+        # A built-in scenario names no files; those of the overrides are where the user is.
+        builtin = path in builtin_scenarios().values()
+        return cls._build(data, Path() if builtin else path.parent, parsed, path, text)
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any], base_dir: str | Path = ".") -> Self:

@@ -23,7 +23,7 @@ from simulator.engine.verbs import (
 
 @njit
 def compose(engine, r, now):
-    """One token for all who run; then whole prompts, up to a quarter of the budget."""
+    """One token for all who run; then whole prompts, up to a quarter of the budget or one."""
     place = 0
     while place < num_running(engine, r):
         i = running_at(engine, r, place)
@@ -35,15 +35,17 @@ def compose(engine, r, now):
         place += 1
 
     budget = engine.limits[0].max_num_batched_tokens // 4
+    first = True
     while num_running(engine, r) < engine.limits[0].max_num_seqs:
         i = head(engine, r)
         if i < 0:
             break
         cached = cached_tokens(engine, r)  # 0 without prefix caching
         prompt = engine.requests[i].known_tokens
-        if prompt - cached > budget and num_running(engine, r) > 0:
-            break  # too long beside others; alone it may run
+        if prompt - cached > budget and not first:
+            break  # a prompt longer than the quarter goes alone
         if not admit(engine, r, cached, prompt - cached, prompt, 0):
             break
         budget -= prompt - cached
+        first = False
     return 0

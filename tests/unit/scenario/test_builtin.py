@@ -52,3 +52,9 @@ def test_the_schema_refuses_what_the_models_refuse(mapping: dict[str, Any]) -> N
     ]:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**mapping, section: {key: value}}, schema)
+
+
+def test_files_named_beside_a_built_in_scenario_are_where_the_user_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scenario = Scenario.from_yaml("chat-8b-h100", ["scheduler.policy=mine.py:compose"])
+    assert scenario.base_dir.resolve() == tmp_path.resolve()
