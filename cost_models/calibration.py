@@ -153,7 +153,7 @@ def _gpus_known(engine: str) -> str:
     return f"{engine} has {', '.join(gpus) or 'none'}"
 
 
-def dump(calibration: Calibration) -> str:
+def dump(calibration: BaseModel) -> str:
     """The calibration as JSON: what holds only numbers and words is on one line."""
 
     def render(value: Any, indent: str) -> str:

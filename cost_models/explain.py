@@ -29,7 +29,7 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
     model, tokens = form.model, batch.tokens
     if batch.prefill_tokens == 0 and tokens < len(tables.decode_tokens_s):
         tokens = int(form.captured[form.captured >= tokens][0])  # a graph runs at its own size
-    shapes = {name: (n, k) for name, n, k in model.gemm_shapes(form.tp)}
+    shapes = {name: (n, k, count) for name, n, k, count in model.gemm_shapes(form.tp)}
     gemm_source = GRID if form.calibrations[model.weight_dtype].gemm.permille else ROOFLINE
     width = DTYPE_BYTES[model.weight_dtype]
 
@@ -41,10 +41,16 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
         size: float | None = None
         source = gemm_source
         if name in shapes:
-            n, k = shapes[name]
-            flops = 2.0 * model.num_layers * tokens * n * k
-            moved = n * k * width + tokens * (k * width + n * forms.BF16_BYTES)
-            size = model.num_layers * moved
+            n, k, layers = shapes[name]
+            flops = 2.0 * layers * tokens * n * k
+            size = layers * (n * k * width + tokens * (k * width + n * forms.BF16_BYTES))
+        elif name == "experts" and form.experts is not None:
+            flops, size = form.experts.flops(tokens), form.experts.weight_bytes(tokens)
+            source = form.experts.source
+        elif name == "router" and form.experts is not None:
+            of = form.experts.experts
+            flops = 2.0 * of.layers * tokens * of.num_experts * model.hidden_size
+            size = of.layers * of.num_experts * model.hidden_size * float(forms.BF16_BYTES)
         elif name == "all_reduce":
             source = TABLE
         elif name == "eager launches":
@@ -77,9 +83,9 @@ def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTable
     return OpTime(
         "decode attention",
         _difference_s(tables, batch, decode_attention_s=tables.decode_attention_s[:0]),
-        4.0 * form.heads * model.head_dim * model.num_layers * batch.decode_context,
+        4.0 * form.attention.heads * model.head_dim * model.full_layers * batch.decode_context,
         float(batch.decode_context * model.kv_bytes_per_token(form.tp)),
-        GRID if form.decode.heads else ROOFLINE,
+        GRID if form.attention.decode.heads else ROOFLINE,
     )
 
 
@@ -89,7 +95,7 @@ def _prefill_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTabl
     return OpTime(
         "prefill attention",
         _difference_s(tables, batch, coef=coef),
-        4.0 * form.heads * model.head_dim * model.num_layers * batch.prefill_area,
+        4.0 * form.attention.heads * model.head_dim * model.full_layers * batch.prefill_area,
         float(batch.prefill_kv * model.kv_bytes_per_token(form.tp)),
         FIT,
     )

@@ -53,8 +53,11 @@ def activation_bytes(model: Model, tp: int, max_num_batched_tokens: int, max_num
     The larger of two moments: the MLP's products with two residual streams beside them, and
     the sampler's copies of the logits.
     """
-    ffn = model.intermediate_size // tp
-    mlp = max_num_batched_tokens * (model.mlp_matrices * ffn + 2 * model.hidden_size) * 2
+    widths = [model.mlp_matrices * model.intermediate_size // tp]
+    if model.experts is not None:  # in and out of the experts, and their products, per token
+        each = 2 * model.hidden_size + 3 * model.experts.intermediate_size // tp
+        widths = [model.experts.per_token * each]
+    mlp = max_num_batched_tokens * (max(widths) + 2 * model.hidden_size) * 2
     seqs = min(max_num_seqs, max_num_batched_tokens)
     sampler = (
         seqs * model.vocab_size * SAMPLER_BYTES_PER_LOGIT
@@ -144,7 +147,7 @@ def _does_not_fit(
             remedies.append(f"tensor_parallel {ranks}")
             break
     if model.weight_dtype == "bf16":
-        fp8_saved = model.linear_params(tp)
+        fp8_saved = model.linear_params(tp) + model.expert_params(tp)
         if fp8_saved > missing:
             remedies.append("weight_dtype fp8")
     needed = share + missing / gpu.cuda_visible_bytes

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cost_models import cuda_graphs, forms, grids, kernel
+from cost_models.attention import Attention
 from cost_models.calibration import Calibration
 from cost_models.catalog import Gpu, HostTime, Model
 from cost_models.catalog.model_shape import DTYPE_BYTES
 from cost_models.effects import Effects
 from cost_models.errors import InputError
+from cost_models.experts import ExpertTime
 from cost_models.explain import step_ops
 from cost_models.kernel import CostTables
 from cost_models.step_cost import Batch, OpTime
@@ -71,22 +73,15 @@ class RooflineForm:
         self.model, self.gpu, self.tp = model, gpu, tp
         self.calibrations, self.host = calibrations, host
         self.effects, self.async_scheduling = effects, async_scheduling
-        attention = calibrations[model.kv_dtype]
         self.captured = cuda_graphs.captured_sizes(max_num_seqs, gpu.compute_capability)
-        self.heads = model.num_heads // tp
-        self.kv_heads = model.kv_heads_per_rank(tp)
         self.vocab = -(-model.vocab_size // tp)
         self.bandwidth = gpu.memory_bandwidth_bytes_per_s * forms.ELEMENTWISE_BANDWIDTH_SHARE
         self.reduce_log = self._all_reduce_table()
-        self.decode = min(
-            attention.decode,
-            key=lambda entry: abs(np.log(entry.head_dim / model.head_dim)),
-        )
-        self.prefill = grids.nearest_heads(
-            [fit for fit in attention.prefill if fit.head_dim == self.decode.head_dim],
-            self.heads,
-            self.kv_heads,
-        )
+        self.attention = Attention(model, tp, calibrations[model.kv_dtype], effects)
+        self.experts: ExpertTime | None = None
+        if model.experts is not None:
+            engine = calibrations["bf16"].engine
+            self.experts = ExpertTime(model.experts, model.hidden_size, tp, gpu.name, engine)
 
     @property
     def provenance(self) -> str:
@@ -94,12 +89,14 @@ class RooflineForm:
         weights = self.calibrations[self.model.weight_dtype]
         attention = self.calibrations[self.model.kv_dtype]
         gemm = weights.report["gemm"]
-        decode = attention.report[f"decode attention, head_dim {self.decode.head_dim}"]
+        decode = attention.report[f"decode attention, head_dim {self.attention.decode.head_dim}"]
         errors = {
             "GEMM": gemm.get("left-out widths", gemm["roofline"]),
             "decode attention": decode.get("left-out sizes", decode["roofline"]),
             "prefill attention": attention.report["prefill attention"]["fit"],
         }
+        if self.experts is not None:
+            errors["experts"] = self.experts.error
         told = ", ".join(f"{name} {error['mape_pct']:.1f} %" for name, error in errors.items())
         versions = sorted({v for c in self.calibrations.values() for v in c.versions.values()})
         on = self.effects.names
@@ -153,10 +150,12 @@ class RooflineForm:
     def elementwise_bytes(self, m: ArrayLike) -> Array:
         """Bytes of norms with residuals (read 2, write 2) and gated activations."""
         model = self.model
-        ffn = (model.mlp_matrices if model.mlp_matrices == 3 else 2) * (
-            model.intermediate_size // self.tp
-        )
-        per_token = model.num_layers * (2 * 4 * model.hidden_size + ffn) + model.hidden_size
+        per_token = 2 * 4 * model.hidden_size * model.num_layers + model.hidden_size
+        for name, n, _, layers in model.gemm_shapes(self.tp):
+            if name.endswith("gate_up_proj"):  # reads both halves, writes one
+                per_token += layers * n * 3 // 2
+            elif name.endswith("up_proj"):
+                per_token += layers * n * 2
         result: Array = np.asarray(m, dtype=np.float64) * per_token * forms.BF16_BYTES
         return result
 
@@ -165,9 +164,14 @@ class RooflineForm:
         tokens = np.asarray(m, dtype=np.float64)
         layers, dtype = self.model.num_layers, self.model.weight_dtype
         ops = {
-            name: layers * self.gemm_s(tokens, n, k, dtype)
-            for name, n, k in self.model.gemm_shapes(self.tp)
+            name: count * self.gemm_s(tokens, n, k, dtype)
+            for name, n, k, count in self.model.gemm_shapes(self.tp)
         }
+        if self.experts is not None:
+            of = self.experts.experts
+            hidden = self.model.hidden_size
+            ops["router"] = of.layers * self.gemm_s(tokens, of.num_experts, hidden, "bf16")
+            ops["experts"] = of.layers * self.experts.layer_s(tokens)
         if self.tp > 1:
             ops["all_reduce"] = (2 * layers + 1) * self.all_reduce_s(
                 tokens * self.model.hidden_size
@@ -210,29 +214,6 @@ class RooflineForm:
         width = DTYPE_BYTES[self.model.weight_dtype]
         return round(width * seconds_per_byte * roofline["flops_per_s"] / 2)
 
-    def decode_attention_s(self, seqs: ArrayLike, context: ArrayLike) -> Array:
-        """Seconds of decode attention over all layers: rows `seqs`, columns `context`.
-
-        More sequences or longer contexts never take less time; the noise of single
-        measurements would say otherwise here and there.
-        """
-        rows = np.asarray(seqs, dtype=np.float64)
-        columns = np.asarray(context, dtype=np.float64)
-        layer_s = forms.decode_attention_s(
-            self.decode.roofline,
-            rows[:, None],
-            columns[None, :],
-            self.kv_heads,
-            self.model.head_dim,
-            DTYPE_BYTES[self.model.kv_dtype],
-        )
-        if self.decode.heads:
-            heads = grids.nearest_heads(self.decode.heads, self.heads, self.kv_heads)
-            layer_s = layer_s * grids.decode_ratio(self.decode, heads, rows, columns)
-        rising = np.maximum.accumulate(np.maximum.accumulate(layer_s, axis=0), axis=1)
-        result: Array = self.model.num_layers * rising
-        return result
-
     def tables(self, max_tokens: int, max_seqs: int) -> CostTables:
         """Tables for `kernel.step_time`; a line through twice the end carries on beyond."""
         largest = max(max_tokens, int(self.captured[-1]))
@@ -242,9 +223,10 @@ class RooflineForm:
 
         seqs = np.arange(1, max_seqs + 1)
         attention_s = np.zeros((max_seqs + 1, CONTEXT_KNOTS + 1))
-        attention_s[1:, :-1] = self.decode_attention_s(seqs, 2.0 ** np.arange(CONTEXT_KNOTS))
-        attention_s[1:, -1] = self._longest_s_per_token(seqs)
-        coef = self._attention_coefficients()
+        attention_s[1:, :-1] = self.attention.decode_s(seqs, 2.0 ** np.arange(CONTEXT_KNOTS))
+        graphs = np.where(seqs < len(padded), padded[np.minimum(seqs, len(padded) - 1)], seqs)
+        attention_s[1:, -1] = self.attention.longest_s_per_token(graphs)
+        coef = self.attention.coefficients()
         for base, slope, table, ops in (
             (kernel.TOKENS_BASE, kernel.TOKENS_SLOPE, tokens_s, self.token_ops),
             (kernel.SEQS_BASE, kernel.SEQS_SLOPE, logits_s, self.logits_ops),
@@ -267,32 +249,3 @@ class RooflineForm:
     def ops(self, batch: Batch) -> tuple[OpTime, ...]:
         """The step, operation by operation."""
         return step_ops(self, batch)
-
-    def _longest_s_per_token(self, seqs: NDArray[np.int64]) -> Array:
-        """Seconds per token of the longest context, for each number of sequences."""
-        longest = self.effects.longest_context
-        if longest is None:
-            return np.zeros(len(seqs))
-        padded = cuda_graphs.padded_sizes(self.captured)
-        sizes = [int(padded[n]) if n < len(padded) else int(n) for n in seqs]
-        by_size = [longest.s_per_token_of(size, self.kv_heads) for size in sizes]
-        result: Array = self.model.num_layers * np.array(by_size)
-        return result
-
-    def _attention_coefficients(self) -> Array:
-        """Prefill attention over all layers, in the kernel's places."""
-        fit, layers = self.prefill.fit, self.model.num_layers
-        coef = np.zeros(kernel.NUM_COEF)
-        coef[kernel.PREFILL_BASE] = layers * fit["launch_s"]
-        coef[kernel.PREFILL_PER_AREA] = (
-            layers * 4 * self.heads * self.model.head_dim / fit["flops_per_s"]
-        )
-        coef[kernel.PREFILL_PER_TOKEN] = layers * self.heads * fit["per_token_head_s"]
-        coef[kernel.PREFILL_PER_SEQ] = layers * self.heads * fit["per_seq_head_s"]
-        coef[kernel.PREFILL_PER_CHUNK] = layers * fit["per_kv_s"]
-        past, longest = self.effects.past_of_chunk, self.effects.longest_context
-        if past is not None:
-            coef[kernel.PREFILL_PER_PAST] = layers * self.kv_heads * past.s_per_token_and_kv_head
-        if longest is not None:
-            coef[kernel.DECODE_LONGEST_BASE] = layers * longest.base_s_per_layer
-        return coef

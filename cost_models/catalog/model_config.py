@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cost_models.catalog import files
+from cost_models.catalog import files, special_layers
 from cost_models.catalog.model_shape import DTYPE_BYTES, KV_DTYPES, Model
 from cost_models.errors import InputError
 
-# Dense decoders: whether the MLP has a gate, and whether q, k and v carry biases
+# Decoders: whether the MLP has a gate, and whether q, k and v carry biases
 # (None: the key attention_bias says so) and norms of their own.
 GATED, PLAIN = 3, 2
 ARCHITECTURES: dict[str, tuple[int, bool | None, bool]] = {
@@ -28,14 +28,19 @@ ARCHITECTURES: dict[str, tuple[int, bool | None, bool]] = {
     "SmolLM3ForCausalLM": (GATED, None, False),
     "Glm4ForCausalLM": (GATED, None, False),
     "Starcoder2ForCausalLM": (PLAIN, True, False),
+    "Gemma2ForCausalLM": (GATED, None, False),
+    "Gemma3ForCausalLM": (GATED, None, True),
+    "MixtralForCausalLM": (GATED, None, False),
+    "Qwen3MoeForCausalLM": (GATED, None, True),
+    "GptOssForCausalLM": (GATED, None, False),
+    "DeepseekV2ForCausalLM": (GATED, None, False),
+    "DeepseekV3ForCausalLM": (GATED, None, False),
+    "Glm4MoeForCausalLM": (GATED, None, False),
+    "MiniMaxM2ForCausalLM": (GATED, None, True),
 }
 
-# Keys whose presence means that the model is not a plain dense decoder.
+# Keys whose presence means layers of other kinds.
 UNSUPPORTED = {
-    "num_experts": "mixture-of-experts layers",
-    "num_local_experts": "mixture-of-experts layers",
-    "n_routed_experts": "mixture-of-experts layers",
-    "kv_lora_rank": "multi-head latent attention",
     "ssm_state_size": "state-space layers",
     "mamba_d_state": "state-space layers",
     "linear_num_value_heads": "linear-attention layers",
@@ -61,6 +66,8 @@ class HfConfig(BaseModel):
     attention_bias: bool = False
     sliding_window: int | None = None
     use_sliding_window: bool = True
+    sliding_window_pattern: int | None = Field(default=None, gt=1)
+    layer_types: list[str] | None = None
     quantization_config: dict[str, Any] | None = None
 
 
@@ -71,6 +78,8 @@ def _weight_dtype(config: HfConfig, where: str) -> str:
         return "bf16"
     method = str(quantized.get("quant_method", "unknown"))
     algorithm = str(quantized.get("quant_algo", "")).lower()
+    if method == "mxfp4":
+        return method
     if method == "modelopt" and algorithm in ("fp8", "nvfp4"):
         return algorithm
     if method == "fp8":
@@ -92,7 +101,7 @@ def _from_config(data: Mapping[str, Any], name: str, where: str) -> Model:
         if data.get(key):
             raise InputError(
                 f"{where}: {key} = {data[key]!r} means {what}, which this version does not "
-                "model; it takes dense decoder models."
+                "model; it takes decoders with softmax attention."
             )
     if "text_config" in data:
         raise InputError(
@@ -107,13 +116,17 @@ def _from_config(data: Mapping[str, Any], name: str, where: str) -> Model:
             f"{', '.join(sorted(ARCHITECTURES))}."
         )
     mlp_matrices, qkv_bias, qk_norm = ARCHITECTURES[architecture]
+    dtype = _weight_dtype(config, where)
+    window, windowed = _windows(config)
     notes = []
-    window = config.sliding_window if config.use_sliding_window else None
-    if window is not None and 0 < window < config.max_position_embeddings:
+    if windowed and windowed < config.num_hidden_layers:
         notes.append(
-            f"{name}: its sliding window of {window} tokens is priced as full attention, which "
-            "is exact for contexts up to the window."
+            f"{name}: {windowed} of {config.num_hidden_layers} layers see {window} tokens; blocks "
+            "of the KV cache are counted for the others"
         )
+    experts = special_layers.experts(data, where, "bf16" if dtype == "mxfp4" else dtype)
+    if experts is not None and dtype == "mxfp4":
+        experts = replace(experts, dtype="mxfp4")
     return Model(
         name=name,
         num_layers=config.num_hidden_layers,
@@ -128,10 +141,31 @@ def _from_config(data: Mapping[str, Any], name: str, where: str) -> Model:
         qkv_bias=config.attention_bias if qkv_bias is None else qkv_bias,
         qk_norm=qk_norm,
         tie_word_embeddings=config.tie_word_embeddings,
-        weight_dtype=_weight_dtype(config, where),
+        weight_dtype="bf16" if dtype == "mxfp4" else dtype,
+        experts=experts,
+        latent=special_layers.latent(data, where),
+        window=window,
+        windowed_layers=windowed,
         source=str(data.get("source", where)),
         notes=tuple(notes),
     )
+
+
+def _windows(config: HfConfig) -> tuple[int, int]:
+    """Tokens of the sliding window, and the number of layers that have it; 0, 0 for none."""
+    window = config.sliding_window if config.use_sliding_window else None
+    if not window or window >= config.max_position_embeddings:
+        return 0, 0
+    layers = config.num_hidden_layers
+    if config.layer_types is not None:
+        windowed = config.layer_types.count("sliding_attention")
+    elif config.architectures[0] == "Gemma2ForCausalLM":
+        windowed = layers - layers // 2
+    elif config.sliding_window_pattern is not None:
+        windowed = layers - layers // config.sliding_window_pattern
+    else:
+        windowed = layers
+    return (window, windowed) if windowed else (0, 0)
 
 
 def _named(name: str) -> Model:
@@ -147,8 +181,8 @@ def model(spec: str | Path | Mapping[str, Any]) -> Model:
     Parameters
     ----------
     spec : a catalogue name; a path to a Hugging Face config.json; a mapping ``{name: one of
-        these, weight_dtype: bf16 | fp8 | fp8_block | nvfp4, kv_dtype: bf16 | fp8}``; or the
-        content of a config.json.
+        these, weight_dtype: bf16 | fp8 | fp8_block | nvfp4 | mxfp4, kv_dtype: bf16 |
+        fp8}``; or the content of a config.json.
 
     Raises
     ------
@@ -171,4 +205,19 @@ def model(spec: str | Path | Mapping[str, Any]) -> Model:
         if value not in allowed:
             raise InputError(f"model.{key} = {value!r}: allowed are {', '.join(allowed)}.")
         dtypes[key] = value
-    return replace(_named(str(spec["name"])), **dtypes)
+    return _with_dtypes(_named(str(spec["name"])), dtypes)
+
+
+def _with_dtypes(found: Model, dtypes: dict[str, Any]) -> Model:
+    """The model in other data types; its experts are in that of the weights."""
+    weights = dtypes.get("weight_dtype")
+    if weights == "mxfp4" and found.experts is None:
+        raise InputError(
+            f"model.weight_dtype = 'mxfp4': {found.name} has no experts, and only experts' weights "
+            "are priced in it; choose another type."
+        )
+    if weights and found.experts is not None:
+        dtypes["experts"] = replace(found.experts, dtype=weights)
+        if weights == "mxfp4":
+            dtypes["weight_dtype"] = "bf16"
+    return replace(found, **dtypes)

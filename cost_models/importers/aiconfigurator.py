@@ -50,6 +50,11 @@ def data_root(source: str) -> Path:
     )
 
 
+def folder_of(root: Path, gpu: Gpu) -> str:
+    """Name of a GPU's folder: its own or an alias."""
+    return next((name for name in (gpu.name, *gpu.aliases) if (root / name).is_dir()), gpu.name)
+
+
 def source_name(source: str) -> str:
     """The source with its version, as coefficients name it."""
     if source == SOURCE:
@@ -61,7 +66,7 @@ def _version_order(folder: Path) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else -1 for part in folder.name.split("."))
 
 
-def _read(
+def read_table(
     root: Path, gpu: str, family: str, engine: str, table: str, version: str | None
 ) -> tuple[pd.DataFrame, str]:
     """A table in the wanted version, or in the newest there is."""
@@ -141,7 +146,7 @@ def read(
     if dtype not in GEMM_DTYPES:
         raise InputError(f"dtype {dtype!r}: allowed are {', '.join(GEMM_DTYPES)}.")
     root = data_root(source)
-    folder = next((name for name in (gpu.name, *gpu.aliases) if (root / name).is_dir()), gpu.name)
+    folder = folder_of(root, gpu)
     tables = {
         "gemm": ("gemm", "gemm_perf"),
         "decode": ("attention", "generation_attention_perf"),
@@ -151,7 +156,7 @@ def read(
     raw: dict[str, pd.DataFrame] = {}
     versions: dict[str, str] = {}
     for name, (family, table) in tables.items():
-        raw[name], versions[name] = _read(root, folder, family, engine, table, version)
+        raw[name], versions[name] = read_table(root, folder, family, engine, table, version)
     rejected: dict[str, int] = {}
     result = Profile(
         gpu=gpu.name,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from cost_models.catalog import Gpu
 
 
 def calibrate(
@@ -19,7 +22,10 @@ def calibrate(
     gpu: Annotated[str, typer.Option(help="A GPU of the catalogue that the profile measures.")],
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
     engine: Annotated[str, typer.Option(help="The engine whose kernels were measured.")] = "vllm",
-    dtype: Annotated[str, typer.Option(help="bf16, fp8, fp8_block or nvfp4.")] = "bf16",
+    dtype: Annotated[
+        str,
+        typer.Option(help="bf16, fp8, fp8_block or nvfp4; experts for mixture-of-experts layers."),
+    ] = "bf16",
     engine_version: Annotated[
         str | None, typer.Option(help="Version of the tables; default the newest of each.")
     ] = None,
@@ -37,12 +43,31 @@ def calibrate(
         raise InputError(
             f"calibrating needs {error.name}; install it with `pip install 'servecast[calibrate]'`."
         ) from None
-    measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
-    fitted = fitting.calibrate(measured, device)
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
+    if dtype == "experts":
+        _experts(profile, device, engine, engine_version, out)
+        return
+    measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
+    fitted = fitting.calibrate(measured, device)
     out.write_text(dump(fitted), encoding="utf-8")
     _print(fitted.report, fitted.versions, out)
+
+
+def _experts(profile: str, gpu: Gpu, engine: str, engine_version: str | None, out: Path) -> None:
+    """Mixture-of-experts layers of every weight type that the profile has."""
+    from cost_models.calibrate_experts import calibrate_experts
+    from cost_models.calibration import dump
+    from cost_models.importers import aiconfigurator, aiconfigurator_moe
+
+    tables, version = aiconfigurator_moe.read(profile, gpu, engine, engine_version)
+    source = aiconfigurator.source_name(profile)
+    fitted = calibrate_experts(
+        tables, gpu, engine, version, source, "Apache-2.0, NVIDIA Corporation"
+    )
+    out.write_text(dump(fitted), encoding="utf-8")
+    report = {f"experts, {dtype}": found.report for dtype, found in fitted.dtypes.items()}
+    _print(report, {"experts": version}, out)
 
 
 def _print(report: dict[str, Any], versions: dict[str, str], out: Path) -> None:

@@ -23,21 +23,67 @@ PUBLISHED = {
     "mistral-7b": 7.25,
     "mistral-small-24b": 23.57,
     "phi-4-14b": 14.66,
+    "mixtral-8x7b": 46.70,
+    "mixtral-8x22b": 140.63,
+    "qwen3-30b-a3b": 30.53,
+    "qwen3-235b-a22b": 235.09,
+    "qwen3-coder-480b-a35b": 480.15,
+    "gpt-oss-20b": 20.91,
+    "gpt-oss-120b": 116.83,
+    "gemma-2-9b": 9.24,
+}
+# Of each token, in 1e9; gpt-oss counts its embedding once, as its authors do.
+PUBLISHED_ACTIVE = {
+    "mixtral-8x7b": 12.9,
+    "qwen3-30b-a3b": 3.3,
+    "qwen3-235b-a22b": 22,
+    "deepseek-v3": 37,
+    "kimi-k2": 32,
+    "glm-4.5-air": 12,
 }
 
 
 @pytest.mark.parametrize(("name", "billions"), PUBLISHED.items())
 def test_parameters_are_those_published(name: str, billions: float) -> None:
-    assert catalog.model(name).params_total / 1e9 == pytest.approx(billions, abs=0.01)
+    tolerance = max(0.01, 5e-4 * billions)
+    assert catalog.model(name).params_total / 1e9 == pytest.approx(billions, abs=tolerance)
+
+
+@pytest.mark.parametrize(("name", "billions"), PUBLISHED_ACTIVE.items())
+def test_active_parameters_are_those_published(name: str, billions: float) -> None:
+    # The authors round, and some leave the embedding out.
+    model = catalog.model(name)
+    assert model.params_active / 1e9 == pytest.approx(billions, abs=0.06 * billions + 0.8)
+    assert model.params_active < model.params_total
+
+
+def test_latent_attention_by_hand() -> None:
+    # DeepSeek-V3: 512 + 64 values per token and layer, on every rank, 61 layers of bf16.
+    model = catalog.model("deepseek-v3")
+    assert model.kv_bytes_per_token(1) == model.kv_bytes_per_token(8) == 61 * 576 * 2
+    with pytest.raises(InputError, match="latent attention are not priced"):
+        StepCost.load(model, "h200_sxm", tp=8)
+
+
+def test_windows_by_hand() -> None:
+    # gpt-oss-20b: every other of 24 layers sees 128 tokens; 8 KV heads of 64 values.
+    model = catalog.model("gpt-oss-20b")
+    assert (model.window, model.windowed_layers) == (128, 12)
+    assert model.kv_bytes_per_token() == 12 * 2 * 8 * 64 * 2
+    assert catalog.model("gemma-3-27b").windowed_layers == 62 - 10
+    assert catalog.model("qwen2.5-7b").windowed_layers == 0
 
 
 @pytest.mark.parametrize("name", catalog.names("models"))
 def test_every_model_has_consistent_sizes(name: str) -> None:
     model = catalog.model(name)
-    assert model.kv_bytes_per_token() == (
-        2 * 2 * model.num_layers * model.num_kv_heads * model.head_dim
-    )
-    assert model.weight_bytes() == 2 * model.params_total
+    if model.latent is None and not model.windowed_layers:
+        assert model.kv_bytes_per_token() == (
+            2 * 2 * model.num_layers * model.num_kv_heads * model.head_dim
+        )
+    if model.experts is None:
+        assert model.weight_bytes() == 2 * model.params_total
+    assert model.params_active <= model.params_total
     assert model.source
 
 
@@ -134,8 +180,9 @@ def test_gpus_are_found_by_their_other_names() -> None:
         ({"hidden_size": None}, "hidden_size"),
         ({"num_hidden_layers": -1}, "num_hidden_layers = -1"),
         ({"architectures": ["BertModel"]}, "'BertModel' is not modelled"),
-        ({"num_local_experts": 8}, "mixture-of-experts"),
-        ({"kv_lora_rank": 512}, "latent attention"),
+        ({"num_local_experts": 8}, "no num_experts_per_tok"),
+        ({"kv_lora_rank": 512}, "qk_rope_head_dim"),
+        ({"mamba_d_state": 16}, "state-space"),
         ({"text_config": {}}, "multimodal"),
         ({"quantization_config": {"quant_method": "awq"}}, "'awq'"),
     ],

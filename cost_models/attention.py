@@ -1,0 +1,116 @@
+"""Time of attention on one rank: decodes by table, prefills by coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cost_models import forms, grids, kernel
+from cost_models.calibration import Calibration
+from cost_models.catalog import Model
+from cost_models.catalog.model_shape import DTYPE_BYTES
+from cost_models.effects import Effects
+from cost_models.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+class Attention:
+    """Attention of a model's layers, split over `tp` ranks.
+
+    Parameters
+    ----------
+    model : its heads, head size and windows.
+    tp : tensor-parallel size.
+    calibration : measured attention over a KV cache of the model's type.
+    effects : what real steps take beyond their kernels.
+
+    Raises
+    ------
+    InputError : for latent attention, which its tables do not hold.
+    """
+
+    def __init__(self, model: Model, tp: int, calibration: Calibration, effects: Effects):
+        if model.latent is not None:
+            raise InputError(
+                f"{model.name}: steps of models with multi-head latent attention are not priced; "
+                "its memory is known, and cost_model.kind linear or table takes prices of yours."
+            )
+        self.model, self.effects = model, effects
+        self.heads = model.num_heads // tp
+        self.kv_heads = model.kv_heads_per_rank(tp)
+        self.decode = min(
+            calibration.decode,
+            key=lambda entry: abs(np.log(entry.head_dim / model.head_dim)),
+        )
+        self.prefill = grids.nearest_heads(
+            [fit for fit in calibration.prefill if fit.head_dim == self.decode.head_dim],
+            self.heads,
+            self.kv_heads,
+        )
+
+    def decode_s(self, seqs: ArrayLike, context: ArrayLike) -> Array:
+        """Seconds over all layers: rows `seqs`, columns the `context` of each sequence.
+
+        Windowed layers see no more than their window.
+        """
+        columns = np.asarray(context, dtype=np.float64)
+        model = self.model
+        result: Array = model.full_layers * self._layer_s(seqs, columns)
+        if model.windowed_layers:
+            seen = np.minimum(columns, model.window)
+            result = result + model.windowed_layers * self._layer_s(seqs, seen)
+        return result
+
+    def _layer_s(self, seqs: ArrayLike, columns: Array) -> Array:
+        """One layer; more sequences or longer contexts never take less time.
+
+        The noise of single measurements would say otherwise here and there.
+        """
+        rows = np.asarray(seqs, dtype=np.float64)
+        layer_s = forms.decode_attention_s(
+            self.decode.roofline,
+            rows[:, None],
+            columns[None, :],
+            self.kv_heads,
+            self.model.head_dim,
+            DTYPE_BYTES[self.model.kv_dtype],
+        )
+        if self.decode.heads:
+            heads = grids.nearest_heads(self.decode.heads, self.heads, self.kv_heads)
+            layer_s = layer_s * grids.decode_ratio(self.decode, heads, rows, columns)
+        rising: Array = np.maximum.accumulate(np.maximum.accumulate(layer_s, axis=0), axis=1)
+        return rising
+
+    def longest_s_per_token(self, padded_seqs: NDArray[np.int64]) -> Array:
+        """Seconds per token of the longest context, for each padded number of sequences."""
+        longest = self.effects.longest_context
+        if longest is None:
+            return np.zeros(len(padded_seqs))
+        by_size = [longest.s_per_token_of(int(size), self.kv_heads) for size in padded_seqs]
+        result: Array = self.model.full_layers * np.array(by_size)
+        return result
+
+    def coefficients(self) -> Array:
+        """Prefill attention over all layers, in the kernel's places.
+
+        Windowed layers take a full window for each token: too much for shorter prompts.
+        """
+        fit, model = self.prefill.fit, self.model
+        layers = model.num_layers
+        per_pair_s = 4 * self.heads * model.head_dim / fit["flops_per_s"]
+        coef = np.zeros(kernel.NUM_COEF)
+        coef[kernel.PREFILL_BASE] = layers * fit["launch_s"]
+        coef[kernel.PREFILL_PER_AREA] = model.full_layers * per_pair_s
+        coef[kernel.PREFILL_PER_TOKEN] = layers * self.heads * fit["per_token_head_s"]
+        coef[kernel.PREFILL_PER_TOKEN] += model.windowed_layers * model.window * per_pair_s
+        coef[kernel.PREFILL_PER_SEQ] = layers * self.heads * fit["per_seq_head_s"]
+        coef[kernel.PREFILL_PER_CHUNK] = model.full_layers * fit["per_kv_s"]
+        past, longest = self.effects.past_of_chunk, self.effects.longest_context
+        if past is not None:
+            coef[kernel.PREFILL_PER_PAST] = (
+                model.full_layers * self.kv_heads * past.s_per_token_and_kv_head
+            )
+        if longest is not None:
+            coef[kernel.DECODE_LONGEST_BASE] = model.full_layers * longest.base_s_per_layer
+        return coef

@@ -1,0 +1,190 @@
+"""Time of mixture-of-experts layers: measured tables, and a roofline for other shapes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from cost_models.catalog import files
+from cost_models.catalog.layers import Experts
+from cost_models.catalog.model_shape import DTYPE_BYTES
+from cost_models.errors import InputError
+
+ROOT = Path(__file__).parent / "coefficients" / "moe"
+TILE_ROWS = 16  # tokens of one expert are computed in tiles of this many rows
+
+Array = NDArray[np.float64]
+Strict = ConfigDict(frozen=True, extra="forbid")
+
+
+def distinct_experts(num_experts: int, per_token: int, tokens: ArrayLike) -> Array:
+    """Experts that at least one of `tokens` tokens is sent to, when all are as likely."""
+    missed = (1 - per_token / num_experts) ** np.asarray(tokens, dtype=np.float64)
+    result: Array = num_experts * (1 - missed)
+    return result
+
+
+def roofline_s(
+    params: dict[str, float],
+    tokens: ArrayLike,
+    hidden_size: ArrayLike,
+    width: ArrayLike,
+    num_experts: ArrayLike,
+    per_token: ArrayLike,
+    weight_bytes: float,
+) -> Array:
+    """One layer: the weights of the experts that are met, or the products of their tiles.
+
+    `width` is the intermediate size on one rank.
+    """
+    m, h, n, e, k = (
+        np.asarray(x, dtype=np.float64)
+        for x in (tokens, hidden_size, width, num_experts, per_token)
+    )
+    met = e * (1 - (1 - k / e) ** m)
+    memory_s = met * 3 * h * n * weight_bytes / params["weight_bytes_per_s"]
+    memory_s = memory_s + m * k * (2 * h + 3 * n) * 2 / params["activation_bytes_per_s"]
+    rows = met * np.ceil(m * k / met / TILE_ROWS) * TILE_ROWS
+    compute_s = 2 * rows * 3 * h * n / params["flops_per_s"]
+    longer, shorter = np.maximum(memory_s, compute_s), np.minimum(memory_s, compute_s)
+    p = params["overlap"]
+    result: Array = params["launch_s"] + longer * (1 + (shorter / longer) ** p) ** (1 / p)
+    return result
+
+
+class ExpertTable(BaseModel):
+    """One layer of one shape on one rank; a time for each of the calibration's `tokens`."""
+
+    model_config = Strict
+
+    hidden_size: int
+    intermediate_size: int
+    per_token: int
+    num_experts: int
+    tp: int
+    microseconds: list[float]
+
+
+class ExpertDtype(BaseModel):
+    """The tables of one weight type, the roofline fitted to them and its error."""
+
+    model_config = Strict
+
+    tokens: list[int]
+    roofline: dict[str, float]
+    tables: list[ExpertTable]
+    report: dict[str, Any]
+
+
+class ExpertCalibration(BaseModel):
+    """Measured layers of one GPU under one engine, by weight type."""
+
+    model_config = Strict
+
+    schema_version: int = Field(ge=1, le=1)
+    gpu: str
+    engine: str
+    version: str
+    source: str
+    licence: str
+    dtypes: dict[str, ExpertDtype]
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, modified_ns: int) -> ExpertCalibration:
+    return files.validate(ExpertCalibration, files.read_json(path), str(path))
+
+
+def load(gpu: str, engine: str, dtype: str) -> tuple[ExpertCalibration, ExpertDtype]:
+    """The shipped tables of a GPU under an engine for experts in `dtype`.
+
+    Raises
+    ------
+    InputError : when there are none, naming those there are.
+    """
+    path = ROOT / f"{gpu}-{engine}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in ROOT.glob("*.json")))
+        raise InputError(
+            f"no measured mixture-of-experts layers for {gpu} under {engine}; there are {known}."
+        )
+    found = _read(path, path.stat().st_mtime_ns)
+    if dtype not in found.dtypes:
+        raise InputError(
+            f"experts in {dtype} are not measured on {gpu} under {engine}; measured are "
+            f"{', '.join(found.dtypes)}: choose one as model.weight_dtype."
+        )
+    return found, found.dtypes[dtype]
+
+
+class ExpertTime:
+    """Seconds of a model's expert layers on one of `tp` ranks, each expert split over them."""
+
+    def __init__(self, experts: Experts, hidden_size: int, tp: int, gpu: str, engine: str):
+        self.experts, self.hidden_size, self.tp = experts, hidden_size, tp
+        self.calibration, self.measured = load(gpu, engine, experts.dtype)
+        if experts.intermediate_size % tp:
+            raise InputError(
+                f"tensor_parallel {tp}: experts of {experts.intermediate_size} rows do not split "
+                "over it."
+            )
+        self.table = next((t for t in self.measured.tables if self._is_of(t)), None)
+
+    def _is_of(self, table: ExpertTable) -> bool:
+        e = self.experts
+        return (
+            table.hidden_size,
+            table.intermediate_size,
+            table.per_token,
+            table.num_experts,
+            table.tp,
+        ) == (self.hidden_size, e.intermediate_size, e.per_token, e.num_experts, self.tp)
+
+    @property
+    def error(self) -> dict[str, float]:
+        """How far off the table, or the roofline, was where rows were left out of it."""
+        name = "left-out shapes" if self.table is None else "left-out tokens"
+        found: dict[str, float] = self.measured.report[name] or self.measured.report["roofline"]
+        return found
+
+    @property
+    def source(self) -> str:
+        """Where the number comes from."""
+        return "roofline fit" if self.table is None else "measured table"
+
+    def layer_s(self, tokens: ArrayLike) -> Array:
+        """Seconds of one layer for each number of tokens; beyond a table in proportion."""
+        m = np.asarray(tokens, dtype=np.float64)
+        if self.table is None:
+            e = self.experts
+            return roofline_s(
+                self.measured.roofline,
+                m,
+                self.hidden_size,
+                e.intermediate_size / self.tp,
+                e.num_experts,
+                e.per_token,
+                DTYPE_BYTES[e.dtype],
+            )
+        known = np.array(self.measured.tokens, dtype=np.float64)
+        seconds = np.array(self.table.microseconds) * 1e-6
+        within = np.exp(np.interp(np.log(np.maximum(m, 1)), np.log(known), np.log(seconds)))
+        result: Array = within * np.maximum(1.0, m / known[-1])
+        return result
+
+    def weight_bytes(self, tokens: int) -> float:
+        """Bytes of the experts that `tokens` tokens meet, over all layers."""
+        e = self.experts
+        met = float(distinct_experts(e.num_experts, e.per_token, tokens))
+        one = 3 * self.hidden_size * e.intermediate_size / self.tp * DTYPE_BYTES[e.dtype]
+        return e.layers * met * one
+
+    def flops(self, tokens: int) -> float:
+        """FLOPs of all layers on one rank."""
+        e = self.experts
+        return 2.0 * tokens * e.params(self.hidden_size, e.per_token) / self.tp

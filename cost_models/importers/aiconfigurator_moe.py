@@ -1,0 +1,60 @@
+"""Mixture-of-experts layers of NVIDIA's published kernel tables, see `aiconfigurator`.
+
+Rows of one expert-parallel rank, with tokens spread over the experts by a power law of
+exponent 1.01, which is nearer to real routers than a balanced spread.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from cost_models.catalog import Gpu
+from cost_models.catalog.devices import PEAK_OF
+from cost_models.importers import aiconfigurator, profile
+
+# The first type with rows counts: recipes for gpt-oss take fp8 activations where the GPU has
+# 4-bit units.
+DTYPES = {
+    "bf16": ("bfloat16",),
+    "fp8": ("fp8",),
+    "fp8_block": ("fp8_block",),
+    "nvfp4": ("nvfp4",),
+    "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4"),
+}
+NO_UNIT = ("bf16", "mxfp4")  # computed in bf16 where the GPU has no unit for it
+DISTRIBUTION = "power_law_1.01"
+COLUMNS = {
+    "num_tokens": "tokens",
+    "inter_size": "intermediate_size",
+    "topk": "per_token",
+    "moe_tp_size": "tp",
+}
+KEYS = ["hidden_size", "intermediate_size", "per_token", "num_experts", "tp", "tokens"]
+
+
+def _has_unit(gpu: Gpu, dtype: str) -> bool:
+    return PEAK_OF.get(dtype, dtype) in gpu.peak_flops_per_s
+
+
+def read(
+    source: str, gpu: Gpu, engine: str, version: str | None = None
+) -> tuple[dict[str, pd.DataFrame], str]:
+    """By weight type, one row per shape and number of tokens; and the tables' version.
+
+    Raises
+    ------
+    InputError : for a GPU, engine or version without such tables.
+    """
+    root = aiconfigurator.data_root(source)
+    folder = aiconfigurator.folder_of(root, gpu)
+    raw, found = aiconfigurator.read_table(root, folder, "moe", engine, "moe_perf", version)
+    rows = raw[(raw["moe_ep_size"] == 1) & (raw["distribution"] == DISTRIBUTION)]
+    rows = rows.rename(columns=COLUMNS).assign(seconds=rows["latency"] * 1e-3)
+    rejected: dict[str, int] = {}
+    tables = {}
+    for dtype, ways in DTYPES.items():
+        known = [name for name in ways if (rows["moe_dtype"] == name).any()]
+        if known and (dtype in NO_UNIT or _has_unit(gpu, dtype)):
+            table = rows[rows["moe_dtype"] == known[0]]
+            tables[dtype] = profile.clean(table, KEYS, f"experts, {dtype}", rejected)
+    return tables, found
