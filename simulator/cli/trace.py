@@ -77,6 +77,51 @@ def convert(
     typer.echo(f"{out}: {len(recorded):,} requests written as {layout.name} ({layout.about})")
 
 
+@trace.command()
+def synthesize(
+    file: Annotated[Path, typer.Argument(help="The trace to be like.")],
+    out: Annotated[Path, typer.Option(help="Scenario file to write; lengths go beside it.")],
+    format: Annotated[str, typer.Option(help="Format to read; auto: told by columns.")] = "auto",
+    on_bad_row: Annotated[
+        OnBadRow, typer.Option(help="error: stop at the first bad row; skip: count them.")
+    ] = OnBadRow.error,
+    class_column: Annotated[
+        str | None, typer.Option(help="Column that names the class of each request.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Model of the scenario.")] = "llama-3.1-8b",
+    json: Annotated[bool, typer.Option("--json", help="Print the fidelity as JSON.")] = False,
+) -> None:
+    """Write a scenario that is statistically like a trace and holds none of its rows."""
+    from json import dumps
+
+    from simulator.workload.synthesis.twin import synthesize as make
+
+    section = {"path": str(file), "format": format, "on_bad_row": on_bad_row.value}
+    if class_column is not None:
+        section["class_column"] = class_column
+    twin = make(section, out, model)
+    if json:
+        typer.echo(dumps([row._asdict() for row in twin.likeness], indent=2))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(box=SIMPLE_HEAD)
+    for column in ("measure", "trace", "twin", "KS distance"):
+        table.add_column(column, justify="left" if column == "measure" else "right")
+    for row in twin.likeness:
+        values = ["" if v is None else f"{v:.4g}" for v in row[1:3]]
+        distance = "" if row.distance is None else f"{row.distance:.3f}"
+        table.add_row(row.measure, *values, distance)
+    console.print(table)
+    for note in twin.notes:
+        console.print(note, markup=False, soft_wrap=True)
+    written = ", ".join(str(path) for path in twin.files)
+    console.print(f"written: {written}", markup=False, soft_wrap=True)
+
+
 def _sentences(found: dict[str, Any]) -> list[str]:
     """The figures that are no table."""
     lines = [f"requests             {found['requests']:,} ({found['rows_read']:,} rows)"]

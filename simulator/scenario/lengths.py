@@ -67,6 +67,14 @@ class EmpiricalLengths(Section):
     """CSV file with columns prompt_tokens, output_tokens; relative to the scenario file"""
 
 
+class QuantileLengths(Section):
+    """A table of quantiles, as `servecast trace synthesize` makes it of a trace."""
+
+    distribution: Literal["quantiles"]
+    file: Annotated[str, Field(min_length=1)]
+    """JSON file with the table; relative to the scenario file"""
+
+
 class AzureConversationLengths(Section):
     """Quantiles of the Azure LLM inference trace 2023, conversation service."""
 
@@ -84,6 +92,7 @@ LengthsSpec = Annotated[
     | LognormalLengths
     | UniformLengths
     | EmpiricalLengths
+    | QuantileLengths
     | AzureConversationLengths
     | AzureCodeLengths,
     Field(discriminator="distribution"),

@@ -60,7 +60,10 @@ def draw_lengths(
         recorded = read_lengths(base_dir / spec.file)
         rows = _index(len(recorded.prompt_tokens), prompt_luck)
         return Lengths(recorded.prompt_tokens[rows], recorded.output_tokens[rows], recorded.notes)
-    table = QuantileTable.named(spec.distribution)
+    if spec.distribution == "quantiles":
+        table = QuantileTable.read(base_dir / spec.file)
+    else:
+        table = QuantileTable.named(spec.distribution)
     prompt, output = table.sample(normal_cdf(prompt_luck), normal_cdf(output_luck))
     return Lengths(prompt, output, (f"lengths: {table.about}",))
 

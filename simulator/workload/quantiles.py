@@ -16,10 +16,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
-from simulator.workload.requests import Floats, Ints
+from simulator.errors import InputError
+from simulator.workload.requests import LARGEST_COUNT, Floats, Ints
 
 # Finer towards the ends, where a straight line between quantiles would be far off.
 PROMPT_PROBABILITIES = (
@@ -56,6 +58,37 @@ class QuantileTable:
         stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         about = stored.pop("about")
         return cls(about, **{key: np.array(value, np.float64) for key, value in stored.items()})
+
+    @classmethod
+    def read(cls, path: Path) -> QuantileTable:
+        """A table of a file, checked."""
+        columns = ("prompt_probability", "prompt_tokens", "output_probability", "output_tokens")
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            table = cls(str(stored["about"]), *(np.array(stored[c], np.float64) for c in columns))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"{path}: no table of quantiles can be read from it ({type(error).__name__}: "
+                f"{error}); `servecast trace synthesize` writes one"
+            ) from None
+        table._check(path)
+        return table
+
+    def _check(self, path: Path) -> None:
+        pairs = [
+            (self.prompt_probability, np.atleast_2d(self.prompt_tokens)),
+            (self.output_probability, np.atleast_2d(self.output_tokens)),
+        ]
+        for probability, tokens in pairs:
+            shaped = probability.ndim == 1 and tokens.ndim == 2
+            if not shaped or len(probability) != tokens.shape[1] or not len(tokens):
+                raise InputError(f"{path}: its quantiles and probabilities differ in number")
+            rising = (np.diff(probability) > 0).all() and (np.diff(tokens, axis=1) >= 0).all()
+            whole = (probability[0], probability[-1]) == (0.0, 1.0)
+            if not (rising and whole and tokens.min() >= 1 and tokens.max() <= LARGEST_COUNT):
+                raise InputError(
+                    f"{path}: probabilities must go up from 0 to 1, and token counts from 1 on"
+                )
 
     @classmethod
     def of(cls, about: str, prompt_tokens: Ints, output_tokens: Ints) -> QuantileTable:

@@ -44,10 +44,10 @@ def describe(trace: Trace) -> dict[str, Any]:
         "span_s": span_s,
         "rate": (n - 1) / span_s if span_s else None,
         "gap_cv": float(gaps.std() / gaps.mean()) if n > 2 and span_s else None,
-        "index_of_dispersion": _dispersion(trace.arrival_s),
+        "index_of_dispersion": dispersion(trace.arrival_s),
         "prompt_tokens": _lengths(trace.prompt_tokens),
         "output_tokens": _lengths(trace.output_tokens),
-        "length_correlation": _rank_correlation(trace.prompt_tokens, trace.output_tokens),
+        "length_correlation": rank_correlation(trace.prompt_tokens, trace.output_tokens),
         "prefix_reuse": _prefix_reuse(trace),
         "skipped": {reason: skipped.count for reason, skipped in trace.skipped.items()},
         "notes": list(trace.notes),
@@ -55,7 +55,8 @@ def describe(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _dispersion(arrival_s: Floats) -> dict[str, float]:
+def dispersion(arrival_s: Floats) -> dict[str, float]:
+    """Variance / mean of the counts in windows, by their width in s; Poisson: 1 at all."""
     found = {}
     for width in WINDOWS_S:
         windows = int(arrival_s[-1] / width)  # whole ones
@@ -81,7 +82,7 @@ def _lengths(tokens: Ints) -> dict[str, float]:
     }
 
 
-def _rank_correlation(a: Ints, b: Ints) -> float | None:
+def rank_correlation(a: Ints, b: Ints) -> float | None:
     """Spearman's; None where all of one are equal."""
     if a.min() == a.max() or b.min() == b.max():
         return None

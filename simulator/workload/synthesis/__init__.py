@@ -1,0 +1,1 @@
+"""Statistical twins of recorded traces, to share a workload without its data."""
