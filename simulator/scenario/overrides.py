@@ -20,7 +20,8 @@ def parse_override(text: str) -> tuple[Path, Any]:
         raise InputError(f"--set {text!r} is not of the form key=value, such as cluster.replicas=2")
     parts = tuple(int(part) if part.isdigit() else part for part in key.split("."))
     if parts[-1] == "engine_version":
-        return parts, value.strip()  # 0.20 is not the number 0.2
+        version = value.strip().strip("'\"")  # 0.20 is not the number 0.2
+        return parts, None if version in ("null", "~", "") else version
     return parts, plain(parse_yaml(value, f"--set {text}"), f"--set {text}")
 
 

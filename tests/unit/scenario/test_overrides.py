@@ -9,6 +9,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.scenario import Scenario
+from simulator.scenario.overrides import parse_override
 
 
 def test_values_are_yaml(mapping: dict[str, Any]) -> None:
@@ -97,3 +98,10 @@ def test_numpy_numbers_are_numbers(mapping: dict[str, Any]) -> None:
     scenario = Scenario.from_mapping(mapping)
     assert scenario.scheduler.max_num_seqs == 8
     assert type(scenario.scheduler.max_num_seqs) is int
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.20", "0.20"), ("'0.20'", "0.20"), ('"0.20"', "0.20"), ("null", None)]
+)
+def test_a_version_is_text_quoted_or_not(text: str, value: str | None) -> None:
+    assert parse_override(f"cluster.engine_version={text}")[1] == value
