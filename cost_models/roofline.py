@@ -88,6 +88,19 @@ class RooflineForm:
         """Where the numbers come from, and how far a kernel left out of the fit was off."""
         weights = self.calibrations[self.model.weight_dtype]
         attention = self.calibrations[self.model.kv_dtype]
+        told = weights.report.get("estimated") or self._kernel_errors(weights, attention)
+        versions = sorted({v for c in self.calibrations.values() for v in c.versions.values()})
+        on = self.effects.names
+        beyond = f"; beyond kernels: {', '.join(on)} ({self.effects.source})" if on else ""
+        return (
+            f"calibrated: {weights.gpu}, {weights.engine} {' and '.join(versions)} kernels, "
+            f"{weights.dtype} weights and {attention.dtype} KV cache, from {weights.source}; "
+            f"{told}{beyond}\n"
+            f"host: {self.host.per_step_s * 1e3:g} ms/step + {self.host.per_seq_s * 1e3:g} "
+            f"ms/sequence, {self._host_mode} ({self.host.source})"
+        )
+
+    def _kernel_errors(self, weights: Calibration, attention: Calibration) -> str:
         gemm = weights.report["gemm"]
         decode = attention.report[f"decode attention, head_dim {self.attention.decode.head_dim}"]
         errors = {
@@ -98,16 +111,7 @@ class RooflineForm:
         if self.experts is not None:
             errors["experts"] = self.experts.error
         told = ", ".join(f"{name} {error['mape_pct']:.1f} %" for name, error in errors.items())
-        versions = sorted({v for c in self.calibrations.values() for v in c.versions.values()})
-        on = self.effects.names
-        beyond = f"; beyond kernels: {', '.join(on)} ({self.effects.source})" if on else ""
-        return (
-            f"calibrated: {weights.gpu}, {weights.engine} {' and '.join(versions)} kernels, "
-            f"{weights.dtype} weights and {attention.dtype} KV cache, from {weights.source}; "
-            f"mean error of single kernels: {told}{beyond}\n"
-            f"host: {self.host.per_step_s * 1e3:g} ms/step + {self.host.per_seq_s * 1e3:g} "
-            f"ms/sequence, {self._host_mode} ({self.host.source})"
-        )
+        return f"mean error of single kernels: {told}"
 
     @property
     def _host_mode(self) -> str:

@@ -149,6 +149,20 @@ class StepCost:
         return cls(LinearForm(t_mem_s, t_flop_s_per_token, t_seq_s))
 
     @classmethod
+    def table(
+        cls, path: str | Path, allow_extrapolation: bool = False, max_context: int | None = None
+    ) -> StepCost:
+        """Step times of a CSV file, see `cost_models.step_table`.
+
+        Raises
+        ------
+        InputError : for a file that is no such table, or whose rows end too early.
+        """
+        from cost_models.step_table import StepTableForm
+
+        return cls(StepTableForm(Path(path), allow_extrapolation, max_context))
+
+    @classmethod
     def load(
         cls,
         model: str | Path | Mapping[str, Any] | Model,
@@ -168,7 +182,8 @@ class StepCost:
         model, gpu : catalogue names, files, or what `cost_models.catalog` gives for them.
         tp : tensor-parallel size.
         engine, engine_version : whose kernels and host time; None is the newest release.
-        kind : ``"calibrated"``; for the linear form use `StepCost.linear`.
+        kind : ``"calibrated"``, or ``"datasheet"`` for other GPUs' efficiencies of the peaks;
+            for the other kinds use `StepCost.linear` and `StepCost.table`.
         max_num_seqs : decides the captured CUDA-graph sizes; None is the engine's default.
         async_scheduling : the host schedules the next step while the GPU works on this one.
         without : effects beyond the kernels that are switched off, see `cost_models.effects`.
@@ -177,13 +192,13 @@ class StepCost:
         ------
         InputError : for unknown names, heads that do not split over `tp`, or no calibration.
         """
-        from cost_models import calibration, catalog, effects
+        from cost_models import calibration, catalog, datasheet, effects
         from cost_models.roofline import RooflineForm
 
-        if kind != "calibrated":
+        if kind not in ("calibrated", "datasheet"):
             raise InputError(
-                f"cost_model.kind = {kind!r}: StepCost.load makes 'calibrated'; the linear form "
-                "takes its constants through StepCost.linear."
+                f"cost_model.kind = {kind!r}: StepCost.load makes 'calibrated' and 'datasheet'; "
+                "StepCost.linear takes constants, StepCost.table a file."
             )
         shape = model if isinstance(model, catalog.Model) else catalog.model(model)
         device = gpu if isinstance(gpu, catalog.Gpu) else catalog.gpu(gpu)
@@ -196,7 +211,9 @@ class StepCost:
                 device,
                 tp,
                 {
-                    dtype: calibration.load(device.name, engine, dtype)
+                    dtype: datasheet.load(device, engine, dtype)
+                    if kind == "datasheet"
+                    else calibration.load(device.name, engine, dtype)
                     for dtype in calibration.dtypes_used(shape)
                 },
                 defaults.host,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from simulator.scenario.base import NonNegative, Section
+
+OWN_CODE = r"[^:\s]+:[A-Za-z_]\w*"
 
 
 class CalibratedCost(Section):
@@ -27,4 +31,39 @@ class LinearCost(Section):
     """seconds per sequence of the step"""
 
 
-CostModelSpec = Annotated[CalibratedCost | LinearCost, Field(discriminator="kind")]
+class DatasheetCost(Section):
+    """The calibrated form with other GPUs' efficiencies, for a GPU that nobody measured."""
+
+    kind: Literal["datasheet"]
+
+
+class TableCost(Section):
+    """Your own step times, linear between the rows of a CSV file."""
+
+    kind: Literal["table"]
+    path: Annotated[str, Field(min_length=1)]
+    """columns tokens, step_ms and, for decodes, decode_seqs, context; relative to this file"""
+    allow_extrapolation: bool = False
+    """go on along the last piece beyond the rows; false: refuse"""
+
+
+class OwnCost(Section):
+    """Your own cost model; ``kind: module:attr`` is short for this."""
+
+    kind: Literal["own"]
+    attr: Annotated[str, Field(pattern=OWN_CODE)]
+    """module:attr or path/to/file.py:attr, a function that makes a `CostForm`"""
+
+
+def _spelled_out(value: Any) -> Any:
+    """``kind: module:attr`` as ``kind: own, attr: module:attr``."""
+    if isinstance(value, Mapping) and re.fullmatch(OWN_CODE, str(value.get("kind"))):
+        return {**value, "kind": "own", "attr": value["kind"]}
+    return value
+
+
+CostModelSpec = Annotated[
+    CalibratedCost | LinearCost | DatasheetCost | TableCost | OwnCost,
+    Field(discriminator="kind"),
+    BeforeValidator(_spelled_out),
+]

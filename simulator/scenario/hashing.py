@@ -74,6 +74,8 @@ def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
         measured_effects = effects.path(gpu_name, engine)
         if measured_effects is not None:
             paths["effects"] = measured_effects
+    if mapping["cost_model"]["kind"] == "table":
+        paths["cost_model.path"] = base_dir / mapping["cost_model"]["path"]
     return {key: file_sha256(path) for key, path in paths.items()}
 
 

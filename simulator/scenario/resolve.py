@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cost_models import catalog
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from simulator.errors import InputError
 from simulator.scenario.batch_limits import fill_batch_limits
 from simulator.scenario.combinations import why_not
-from simulator.scenario.cost_model import LinearCost
+from simulator.scenario.cost_loader import step_cost
 from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
 from simulator.scenario.resolved import Resolved
 from simulator.scenario.scenario import Scenario
-
-if TYPE_CHECKING:
-    from cost_models.step_cost import StepCost
 
 # Share of the blocks that vLLM V0's block manager kept free of admissions.
 V0_WATERMARK = 0.01
@@ -61,7 +58,14 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
         model=model,
         gpu=gpu,
         defaults=defaults,
-        cost=_step_cost(scenario, model, gpu, limits.max_num_seqs, scheduler["async_scheduling"]),
+        cost=step_cost(
+            scenario,
+            model,
+            gpu,
+            limits.max_num_seqs,
+            size.max_model_len,
+            scheduler["async_scheduling"],
+        ),
         memory=size.memory,
         num_gpu_blocks=size.num_gpu_blocks,
         block_size=scenario.kv_cache.block_size,
@@ -146,23 +150,3 @@ def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> i
         replicate=replicate,
     )
     return min(int(requests.output_tokens.max()), max_model_len - 1)
-
-
-def _step_cost(
-    scenario: Scenario, model: Model, gpu: Gpu, max_num_seqs: int, async_scheduling: bool
-) -> StepCost:
-    from cost_models.step_cost import StepCost  # loads Numba
-
-    spec, cluster = scenario.cost_model, scenario.cluster
-    if isinstance(spec, LinearCost):
-        return StepCost.linear(spec.t_mem_s, spec.t_flop_s_per_token, spec.t_seq_s)
-    return StepCost.load(
-        model,
-        gpu=gpu,
-        tp=cluster.tensor_parallel,
-        engine=cluster.engine,
-        engine_version=cluster.engine_version,
-        kind=spec.kind,
-        max_num_seqs=max_num_seqs,
-        async_scheduling=async_scheduling,
-    )

@@ -30,11 +30,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "scheduler.policy": ("sglang",),
     "scheduler.order": ("srpt", "edf", "fair"),
     "scheduler.preemption": ("swap",),
-    "cost_model.kind": ("datasheet", "table"),
 }  # fmt: skip
 
 # Keys whose value may name the user's own code in the contract, but not yet here.
-PLUG_INS = ("scheduler.order", "cost_model.kind")
+PLUG_INS = ("scheduler.order",)
 
 
 def nearest(name: str, allowed: list[str]) -> str | None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from simulator.engine.advance import Compose
 from simulator.errors import InputError
@@ -32,30 +32,41 @@ def load_policy(name: str, base_dir: Path) -> Compose:
     """
     if name in BUILT_IN:
         return cast(Compose, importlib.import_module(f"simulator.schedulers.{name}").compose)
+    return cast(Compose, load_attr(name, base_dir, "scheduler.policy", "(engine, r, now)"))
+
+
+def load_attr(name: str, base_dir: Path, key: str, arguments: str) -> Callable[..., Any]:
+    """The user's function ``module:attr`` or ``path/to/file.py:attr``.
+
+    Parameters
+    ----------
+    key : of the scenario that names it.
+    arguments : what it is called with, for the message where it is missing.
+    """
     where, _, attribute = name.rpartition(":")
-    module = _load_module(where, base_dir, name)
-    policy = getattr(module, attribute, None)
-    if not isinstance(policy, Callable):  # type: ignore[arg-type]
+    module = _load_module(where, base_dir, f"{key} is {name}")
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Callable):  # type: ignore[arg-type]
         raise InputError(
-            f"scheduler.policy is {name}, but {where} has no function {attribute}; define "
-            f"{attribute}(engine, r, now) there"
+            f"{key} is {name}, but {where} has no function {attribute}; define "
+            f"{attribute}{arguments} there"
         )
-    return cast(Compose, policy)
+    return cast(Callable[..., Any], found)
 
 
-def _load_module(where: str, base_dir: Path, name: str) -> ModuleType:
+def _load_module(where: str, base_dir: Path, about: str) -> ModuleType:
     if not where.endswith(".py"):
         try:
             return importlib.import_module(where)
         except ImportError as error:
             raise InputError(
-                f"scheduler.policy is {name}, but the module cannot be imported ({error}); give "
+                f"{about}, but the module cannot be imported ({error}); give "
                 "an importable module or path/to/file.py:attr"
             ) from error
     path = (base_dir / where).resolve()
     if not path.is_file():
         raise InputError(
-            f"scheduler.policy is {name}, but there is no file {path}; give the path of a Python "
+            f"{about}, but there is no file {path}; give the path of a Python "
             "file, relative to the scenario's folder"
         )
     # Numba's cache beside the file finds the module by name in later processes, so equal
@@ -70,7 +81,6 @@ def _load_module(where: str, base_dir: Path, name: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(
-            f"scheduler.policy is {name}, but {path} fails on import "
-            f"({type(error).__name__}: {error}); mend it"
+            f"{about}, but {path} fails on import ({type(error).__name__}: {error}); mend it"
         ) from error
     return module

@@ -84,7 +84,7 @@ REFUSED = {
     "scheduler.order=edf": ["scheduler.order: edf is not supported"],
     "scheduler.order=mine:order": ["scheduler.order: mine:order is not supported"],
     "scheduler.preemption=swap": ["scheduler.preemption: swap is not supported"],
-    "cost_model={kind: table, path: x}": ["cost_model.kind: table is not supported"],
+    "cost_model={kind: table}": ["cost_model.path", "is missing"],
     # impossible together
     "workload.trace={path: t.csv}": ["workload.arrivals and workload.trace exclude each other"],
     "workload.arrivals={process: burst}; workload.duration_s=5": ["workload.duration_s is 5"],
