@@ -29,6 +29,9 @@ def inspect(
         OnBadRow, typer.Option(help="skip: count bad rows; error: stop at the first.")
     ] = OnBadRow.skip,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plots: Annotated[
+        Path | None, typer.Option(help="Write a page of plots: .svg, .png or .pdf.")
+    ] = None,
 ) -> None:
     """Show a trace's rate, burstiness, lengths and oddities."""
     from json import dumps
@@ -36,7 +39,12 @@ def inspect(
     from simulator.workload.traces import read_trace
     from simulator.workload.traces.statistics import describe
 
-    found = describe(read_trace(file, format, on_bad_row=on_bad_row.value))
+    recorded = read_trace(file, format, on_bad_row=on_bad_row.value)
+    if plots is not None:
+        from simulator.workload.traces.figure import save_figure
+
+        save_figure(recorded, plots)
+    found = describe(recorded)
     if json:
         typer.echo(dumps(found, indent=2))
         return
@@ -55,7 +63,9 @@ def inspect(
 def convert(
     file: Annotated[Path, typer.Argument(help="The trace to read.")],
     out: Annotated[Path, typer.Argument(help="The file to write; .gz packs it.")],
-    to: Annotated[str, typer.Option(help="Format to write; see `servecast list traces`.")],
+    to: Annotated[
+        str, typer.Option(help="Format (see `servecast list traces`), or vllm, guidellm, aiperf.")
+    ],
     format: Annotated[str, typer.Option(help="Format to read; auto: told by columns.")] = "auto",
     on_bad_row: Annotated[
         OnBadRow, typer.Option(help="error: stop at the first bad row; skip: count them.")
@@ -65,16 +75,21 @@ def convert(
     from simulator.errors import InputError
     from simulator.workload.traces import read_trace
     from simulator.workload.traces.registry import format_named
+    from simulator.workload.traces.tools import TOOLS
     from simulator.workload.traces.write import write_trace
 
-    layout = format_named(to)
     if out.resolve() == file.resolve():
         raise InputError(f"{out} is the trace itself; name another file to write")
+    tool = TOOLS.get(to)
+    named = None if tool is not None else format_named(to)
     recorded = read_trace(file, format, on_bad_row=on_bad_row.value)
+    layout = named if named is not None else TOOLS[to].layout(recorded)
     write_trace(recorded, out, layout)
     for note in recorded.notes:
         typer.echo(note)
     typer.echo(f"{out}: {len(recorded):,} requests written as {layout.name} ({layout.about})")
+    if tool is not None:
+        typer.echo(f"replay it with: {tool.command(recorded, out)}")
 
 
 @trace.command()

@@ -41,6 +41,51 @@ def test_inspect_json(file):
     assert found["skipped"] == {"ContextTokens is less than 1": 1}
 
 
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_inspect_draws_a_page(file, tmp_path, suffix):
+    page = tmp_path / f"page.{suffix}"
+    result = CliRunner().invoke(trace, ["inspect", file, "--plots", str(page)])
+    assert result.exit_code == 0
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix]
+    assert page.read_bytes().startswith(start)
+
+
+def test_a_page_says_what_it_shows(file, tmp_path):
+    from simulator.workload.traces import read_trace
+    from simulator.workload.traces.figure import plot_trace
+
+    figure = plot_trace(read_trace(file, on_bad_row="skip"))
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [
+        "Rate", "Gaps between arrivals", "Index of dispersion", "Prompts", "Outputs",
+        "Prompts and outputs",
+    ]  # fmt: skip
+    # Two requests 5 s apart: one gap, no window for the index, 374 and 879 tokens.
+    assert figure.axes[3].get_title(loc="right") == "median 626, longest 879"
+    wrong = CliRunner().invoke(trace, ["inspect", file, "--plots", str(tmp_path / "page.doc")])
+    assert "plots are written as .svg, .png, .pdf" in str(wrong.exception)
+
+
+@pytest.mark.parametrize(
+    ("tool", "row", "said"),
+    [
+        ("vllm", {"timestamp": 5, "hash_ids": 55}, "--timed-trace-chunk-hash-size 16"),
+        ("guidellm", {"timestamp": 5, "hash_ids": 55}, "kind=trace_synthetic"),
+        ("aiperf", {"timestamp": 5000, "hash_ids": 2}, "--custom-dataset-type mooncake_trace"),
+    ],
+)
+def test_convert_for_a_benchmark(file, tmp_path, tool, row, said):
+    out = tmp_path / "out.jsonl"
+    command = ["convert", file, str(out), "--to", tool, "--on-bad-row", "skip"]
+    result = CliRunner().invoke(trace, command)
+    assert result.exit_code == 0
+    assert said in result.output
+    last = json.loads(out.read_text().splitlines()[-1])
+    assert last["timestamp"] == row["timestamp"]
+    assert len(last["hash_ids"]) == row["hash_ids"]  # 879 tokens in blocks of 16 or 512
+    assert (last["input_length"], last["output_length"]) == (879, 55)
+
+
 def test_inspect_can_be_strict(file):
     result = CliRunner().invoke(trace, ["inspect", file, "--on-bad-row", "error"])
     assert isinstance(result.exception, InputError)
