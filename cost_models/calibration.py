@@ -143,7 +143,7 @@ def load(gpu: str, engine: str, dtype: str) -> Calibration:
         known = f"{gpu} has {', '.join(here)}" if here else _gpus_known(engine)
         raise InputError(
             f"no calibration of {gpu} under {engine} in {dtype}; {known}. Choose one of these, "
-            "make yours with `servecast calibrate`, or use cost_model.kind linear."
+            "make yours with `servecast calibrate`, or use cost_model.kind datasheet or linear."
         )
     return read(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,12 +25,21 @@ def cost(
         list[str] | None,
         typer.Option(metavar="CHUNK@PAST", help="A chunk of a prompt after PAST tokens of it."),
     ] = None,
-    weight_dtype: Annotated[str | None, typer.Option(help="bf16, fp8, fp8_block or nvfp4.")] = None,
+    weight_dtype: Annotated[
+        str | None, typer.Option(help="bf16, fp8, fp8_block, nvfp4 or mxfp4.")
+    ] = None,
     kv_dtype: Annotated[str | None, typer.Option(help="bf16 or fp8.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels and host time.")] = "vllm",
     engine_version: Annotated[str | None, typer.Option(help="Release; default the newest.")] = None,
     max_num_seqs: Annotated[
         int | None, typer.Option(min=1, help="The engine's limit; default its own.")
+    ] = None,
+    datasheet: Annotated[
+        bool, typer.Option("--datasheet", help="For a GPU that nobody measured.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -48,10 +58,13 @@ def cost(
         tp,
         engine=engine,
         engine_version=engine_version,
+        kind="datasheet" if datasheet else "calibrated",
         max_num_seqs=max_num_seqs,
     )
     step = price.step(contexts, chunks)
     facts = _facts(price, step, shape, device)
+    if plot is not None:
+        _draw(plot, price, step, shape, device, tp, contexts)
     if as_json:
         import json
 
@@ -59,6 +72,24 @@ def cost(
     else:
         what = " + ".join([*(decode or []), *(f"prefill {text}" for text in prefill or [])])
         _print(facts, f"{shape.name} on {tp} x {device.name}: {what or '32x2048'}")
+
+
+def _draw(
+    file: Path,
+    price: StepCost,
+    step: StepTime,
+    model: Model,
+    gpu: Gpu,
+    tp: int,
+    contexts: list[int],
+) -> None:
+    from simulator.errors import InputError
+    from simulator.report.plots.cost import plot_cost
+
+    if file.suffix not in (".png", ".svg", ".pdf") or not file.parent.is_dir():
+        raise InputError(f"--plot {file}: give a .png, .svg or .pdf file in a folder that exists.")
+    context = round(sum(contexts) / len(contexts)) if contexts else 2048
+    plot_cost(price, step, model, gpu, tp, context).savefig(file, dpi=150)
 
 
 def _decodes(text: str) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cost_models import calibration
 from simulator.scenario import Scenario
 from simulator.validation.measured import Measured
 
@@ -48,6 +49,7 @@ def scenario(row: Measured, folder: Path) -> Scenario:
                 "engine": row.engine,
                 "engine_version": row.engine_version,
             },
+            "cost_model": {"kind": _cost_kind(row)},
             "scheduler": scheduler,
             "kv_cache": {
                 "num_gpu_blocks": row.num_gpu_blocks,
@@ -58,6 +60,12 @@ def scenario(row: Measured, folder: Path) -> Scenario:
         },
         folder,
     )
+
+
+def _cost_kind(row: Measured) -> str:
+    """Calibrated where anything of the GPU was measured, else of its datasheet."""
+    known = any(entry[:2] == (row.gpu, row.engine) for entry in calibration.shipped())
+    return "calibrated" if known else "datasheet"
 
 
 def _request_s(row: Measured) -> float:

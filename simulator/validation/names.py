@@ -19,6 +19,11 @@ GPUS = {
     "a100": "a100_sxm",
     "l40s": "l40s",
     "rtxpro6000": "rtx_pro_6000",
+    "rtx4090": "rtx_4090",
+    "h20": "h20",
+    "h100pcie": "h100_pcie",
+    "h100nvl": "h100_nvl",
+    "a10080gbpcie": "a100_pcie",
 }
 # Of the same name, but not what the catalogue has under it.
 OTHER_VARIANTS = ("40gb", "pcie", "powercapped", "nvl")
@@ -43,7 +48,7 @@ def gpu(text: str) -> str:
     """Catalogue name of a GPU."""
     plain = re.sub(r"[^a-z0-9]", "", text.lower())
     found = [key for key in GPUS if key in plain]
-    if not found or any(variant in plain for variant in OTHER_VARIANTS):
+    if not found or any(v in plain and v not in max(found, key=len) for v in OTHER_VARIANTS):
         try:
             return catalog.gpu(text).name
         except InputError:

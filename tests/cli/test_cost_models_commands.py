@@ -74,3 +74,23 @@ def test_calibrate_writes_coefficients_and_reports_their_error(tmp_path: Path) -
     first = out.read_bytes()
     servecast(*arguments)
     assert out.read_bytes() == first
+
+
+def test_cost_draws_its_step(tmp_path: Path) -> None:
+    file = tmp_path / "cost.png"
+    arguments = ["cost", "qwen3-8b", "--gpu", "h100_sxm", "--decode", "8x1024"]
+    result = CliRunner().invoke(app, [*arguments, "--plot", str(file)])
+    assert result.exit_code == 0, result.output
+    assert file.read_bytes().startswith(b"\x89PNG")
+    result = CliRunner().invoke(app, [*arguments, "--plot", str(tmp_path / "cost.gif")])
+    assert result.exit_code != 0
+    assert "give a .png" in str(result.exception)
+
+
+def test_cost_of_a_gpu_that_nobody_measured() -> None:
+    arguments = ["cost", "llama-3.1-8b", "--gpu", "rtx_4090"]
+    result = CliRunner().invoke(app, arguments)
+    assert "no calibration of rtx_4090" in str(result.exception)
+    result = CliRunner().invoke(app, [*arguments, "--datasheet"])
+    assert result.exit_code == 0, result.output
+    assert "efficiencies of" in " ".join(result.output.split())

@@ -109,7 +109,7 @@ def test_a_trace_takes_the_requests_beside_the_file(tmp_path: Path) -> None:
     prediction = score.predict(row)
     # Two short prompts on an idle engine: the second arrives at 0.5 s and ends the run.
     assert 0.5 < prediction.predicted["makespan_s"] < 0.7
-    assert prediction.predicted["queue_ms_mean"] < 1.0
+    assert prediction.predicted["queue_ms_mean"] < 10.0  # in the API server, not in a queue
 
 
 def test_the_result_of_a_benchmark(tmp_path: Path) -> None:
