@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.workload.requests import Ints
+
+Row = TypeVar("Row", int, Ints)
 
 WHOLE_HISTORY = -1  # a turn's prompt repeats all that was said before
 
@@ -20,12 +22,12 @@ class Content(NamedTuple):
     note: str
 
 
-def own_tag(row: int) -> int:
+def own_tag(row: Row) -> Row:
     """Tag of what only request `row` has in its prompt; as `kv_cache.prefix` has it."""
     return -2 * row - 1
 
 
-def output_tag(row: int) -> int:
+def output_tag(row: Row) -> Row:
     """Tag of the tokens that request `row` generates; as `kv_cache.prefix` has it."""
     return -2 * row - 2
 
@@ -86,29 +88,71 @@ def of_sessions(
     history_tokens : (n,) leading tokens of the prompt that are those of the turn before,
         its output included; WHOLE_HISTORY: as many as there are.
     """
+    said = np.append(0, (prompt_tokens + output_tokens)[:-1])
+    later = turn > 0
+    if (history_tokens[later] == WHOLE_HISTORY).all() and (prompt_tokens >= said)[later].all():
+        before = np.where(later, said, np.minimum(system_tokens, prompt_tokens))
+        own, system = prompt_tokens - before, before[turn == 0]
+        segments, offsets = _everything_said(own, output_tokens, system, tags, turn)
+    else:
+        segments, offsets = _part_of_it(
+            system_tokens, tags, prompt_tokens, output_tokens, history_tokens, turn
+        )
+    share = int(segments[:, 1].sum()) / int(prompt_tokens.sum())
+    return Content(
+        segments,
+        offsets,
+        f"prefixes: {share:.1%} of the prompt tokens are what was said before in the session, or "
+        "a shared system prompt",
+    )
+
+
+def _everything_said(
+    own: Ints, output: Ints, system: Ints, tags: Ints, turn: Ints
+) -> tuple[Ints, Ints]:
+    """Pieces of prompts that repeat all of the turns before: system prompt, own, output, own, ...
+
+    `own` is what each prompt adds to what was said, `system` the system prompt of each session.
+    """
+    counts = 1 + 2 * turn
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    row = np.repeat(np.arange(len(turn)), counts)
+    place = np.arange(len(row)) - offsets[row]
+    first = row - turn[row]
+    told_by = np.where(place == 0, first, first + (place - 1) // 2)
+    kinds = [place == 0, place % 2 == 1]
+    tag = np.select(kinds, [tags[told_by], own_tag(told_by)], output_tag(told_by))
+    session = np.cumsum(turn == 0) - 1
+    length = np.select(kinds, [system[session[row]], own[told_by]], output[told_by])
+    full = length > 0
+    kept = np.concatenate(([0], np.cumsum(full)))
+    return np.stack([tag[full], length[full]], axis=1), kept[offsets]
+
+
+def _part_of_it(
+    system_tokens: Ints,
+    tags: Ints,
+    prompt_tokens: Ints,
+    output_tokens: Ints,
+    history_tokens: Ints,
+    turn: Ints,
+) -> tuple[Ints, Ints]:
+    """The same where a prompt may repeat less of the turn before."""
     segments: list[tuple[int, int]] = []
     offsets = [0]
     said: list[tuple[int, int]] = []  # pieces of the turn before and its output
-    repeated = 0
-    columns = (system_tokens, tags, prompt_tokens, output_tokens, turn, history_tokens)
+    columns = (system_tokens, tags, prompt_tokens, output_tokens, history_tokens, turn)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    for row, (system, tag, prompt, output, number, history) in enumerate(rows):
+    for row, (system, tag, prompt, output, history, number) in enumerate(rows):
         pieces = [(tag, system)]
         if number:
             pieces, system = said, history if history != WHOLE_HISTORY else prompt
         pieces, shared = _first(pieces, min(system, prompt))
-        repeated += shared
         segments += pieces
         offsets.append(len(segments))
         own = [(own_tag(row), prompt - shared)] if prompt > shared else []
         said = [*pieces, *own, (output_tag(row), output)]
-    share = repeated / int(prompt_tokens.sum())
-    return Content(
-        np.array(segments, np.int64).reshape(-1, 2),
-        np.array(offsets),
-        f"prefixes: {share:.1%} of the prompt tokens are what was said before in the session, or "
-        "a shared system prompt",
-    )
+    return np.array(segments, np.int64).reshape(-1, 2), np.array(offsets)
 
 
 def _first(pieces: list[tuple[int, int]], tokens: int) -> tuple[list[tuple[int, int]], int]:

@@ -27,11 +27,9 @@ class Turns(NamedTuple):
 
 
 def draw_turns(
-    spec: SessionsSpec | None, sessions: int, streams: Streams, source: int | None = None
-) -> Turns | None:
-    """Turns of `sessions` sessions; None where requests come on their own."""
-    if spec is None:
-        return None
+    spec: SessionsSpec, sessions: int, streams: Streams, source: int | None = None
+) -> Turns:
+    """Turns of `sessions` sessions; those of more sessions begin alike."""
     if spec.turns == "fixed":
         counts = np.full(sessions, int(spec.mean_turns))
     else:  # geometric on 1, 2, ...: the inverse of its distribution function
@@ -64,11 +62,11 @@ def add_history(rows: Rows, turns: Turns, limit: int, max_tokens: int | None) ->
     kept = (prompt + said <= limit) | (turns.turn == 0)
     sessions = len(first)
     ended = int(np.count_nonzero(np.diff(turns.session[~kept], prepend=-1)))
-    notes = [*rows.notes, f"sessions: {sessions:,} with {len(rows) / max(sessions, 1):.3g} turns"]
+    notes = list(rows.notes)
     if ended:
         notes.append(
-            f"sessions: {ended:,} of {sessions:,} end earlier, before a prompt and its output "
-            f"come to more than {limit:,} tokens"
+            f"sessions: {ended / sessions:.1%} end earlier, before a prompt and its output come to "
+            f"more than {limit:,} tokens"
         )
     extra = {"turn": turns.turn, "think_s": turns.think_s}
     grown = Rows(rows.arrival_s, prompt, output, rows.class_id, rows.class_names, notes, extra)

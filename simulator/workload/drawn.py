@@ -10,7 +10,7 @@ import numpy as np
 from simulator.workload.arrivals import arrival_times
 from simulator.workload.conversations import add_history, draw_turns
 from simulator.workload.lengths import draw_lengths
-from simulator.workload.requests import Ints
+from simulator.workload.requests import Floats, Ints
 from simulator.workload.rows import Rows, class_by_share, joined
 from simulator.workload.streams import Purpose, Streams
 
@@ -28,7 +28,7 @@ def drawn(spec: WorkloadSpec, base_dir: Path, streams: Streams, max_model_len: i
     """
     if spec.arrivals is not None:
         rows = _drawn(spec, spec.arrivals, None, base_dir, streams, max_model_len)
-        return rows.take(slice(spec.num_requests))
+        return _counted(rows.take(slice(spec.num_requests)))
     # Classes with arrivals of their own, each from its own streams, merged by time.
     parts = [
         _drawn(spec, c.arrivals, i, base_dir, streams, max_model_len)
@@ -37,7 +37,16 @@ def drawn(spec: WorkloadSpec, base_dir: Path, streams: Streams, max_model_len: i
     ]
     rows = joined(parts)
     order = np.argsort(rows.arrival_s, kind="stable")  # keeps sessions together
-    return rows.take(order[: spec.num_requests])
+    return _counted(rows.take(order[: spec.num_requests]))
+
+
+def _counted(rows: Rows) -> Rows:
+    """`rows` with a note on its sessions."""
+    if "turn" in rows.extra and len(rows):
+        sessions = int(np.count_nonzero(rows.extra["turn"] == 0))
+        mean = len(rows) / sessions
+        rows.notes.append(f"sessions: {sessions:,}, of {mean:.3g} turns on average")
+    return rows
 
 
 def _drawn(
@@ -60,10 +69,33 @@ def _drawn(
     class_id = class_by_share(spec.classes, len(start_s), streams)
     if source is not None:
         class_id = np.full(len(start_s), source)
-    turns = draw_turns(spec.sessions, len(start_s), streams, source)
-    if turns is not None:
-        start_s, class_id = start_s[turns.session], class_id[turns.session]
-    n = len(start_s)
+    if spec.sessions is None:
+        return _with_lengths(spec, source, start_s, class_id, base_dir, streams)
+    limit = min(spec.sessions.max_context_tokens or max_model_len, max_model_len)
+    sessions = len(start_s)
+    if spec.num_requests is not None:  # rarely more than these are needed
+        sessions = min(sessions, int(1.1 * spec.num_requests / spec.sessions.mean_turns) + 10)
+    while True:
+        turns = draw_turns(spec.sessions, sessions, streams, source)
+        rows = _with_lengths(
+            spec, source, start_s[turns.session], class_id[turns.session], base_dir, streams
+        )
+        rows = add_history(rows, turns, limit, spec.max_tokens)
+        if sessions == len(start_s) or len(rows) >= (spec.num_requests or 0):
+            return rows
+        sessions = min(2 * sessions, len(start_s))
+
+
+def _with_lengths(
+    spec: WorkloadSpec,
+    source: int | None,
+    arrival_s: Floats,
+    class_id: Ints,
+    base_dir: Path,
+    streams: Streams,
+) -> Rows:
+    """Requests at these times, with lengths drawn for their classes."""
+    n = len(arrival_s)
     luck = [
         streams.generator(purpose, source).standard_normal(n)
         for purpose in (Purpose.PROMPT_LENGTHS, Purpose.OUTPUT_LENGTHS)
@@ -76,11 +108,7 @@ def _drawn(
         prompt[members], output[members] = lengths.prompt_tokens, lengths.output_tokens
         notes += lengths.notes
     names = tuple(c.name for c in spec.classes) or ("default",)
-    rows = Rows(start_s, prompt, output, class_id, names, notes)
-    if turns is None or spec.sessions is None:
-        return rows
-    limit = min(spec.sessions.max_context_tokens or max_model_len, max_model_len)
-    return add_history(rows, turns, limit, spec.max_tokens)
+    return Rows(arrival_s, prompt, output, class_id, names, notes)
 
 
 def _by_lengths(spec: WorkloadSpec, class_id: Ints, source: int | None) -> list[tuple[Any, Any]]:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from simulator.scenario import WorkloadSpec
-from simulator.workload import build_requests
+from simulator.workload import build_requests, content
 from simulator.workload.content import output_tag, own_tag
 
 FIXED = {"distribution": "fixed", "prompt_tokens": 30, "output_tokens": 10}
@@ -57,7 +57,7 @@ def test_sessions_end_before_the_context_is_full():
     requests = made(lengths=FIXED, sessions=sessions, num_requests=30, max_model_len=130)
     # Turns: 30 + 10, 70 + 10, 110 + 10, then 150.
     assert requests.prompt_tokens.tolist() == [30, 70, 110] * 10
-    assert any("30 of 30 end earlier" in note for note in requests.notes)
+    assert any("100.0% end earlier" in note for note in requests.notes)
     capped = made(
         lengths=FIXED, sessions={**sessions, "max_context_tokens": 80}, num_requests=4
     )  # fmt: skip
@@ -107,3 +107,27 @@ def test_classes_with_arrivals_of_their_own():
     followers = np.flatnonzero(requests.next_request >= 0)
     assert (requests.class_id[followers] == requests.class_id[followers + 1]).all()
     assert (requests.prompt_tokens[followers] < requests.prompt_tokens[followers + 1]).all()
+
+
+def test_pieces_are_the_same_however_they_are_found():
+    sessions = {"mean_turns": 4}
+    requests = made(sessions=sessions, num_requests=400, shared_prefix_tokens=150)
+    turn = np.zeros(len(requests), np.int64)
+    for row in np.flatnonzero(requests.previous_request() >= 0):
+        turn[row] = turn[row - 1] + 1
+    n = len(requests)
+    slow = content._part_of_it(
+        np.full(n, 150), np.zeros(n, np.int64), requests.prompt_tokens, requests.output_tokens,
+        np.full(n, content.WHOLE_HISTORY), turn,
+    )  # fmt: skip
+    assert np.array_equal(slow[0], requests.segments)
+    assert np.array_equal(slow[1], requests.segment_offsets)
+
+
+def test_prompts_that_are_cut_repeat_what_is_left():
+    sessions = {"mean_turns": 3, "turns": "fixed"}
+    requests = made(lengths=FIXED, sessions=sessions, num_requests=3, max_prompt_tokens=60)
+    assert requests.prompt_tokens.tolist() == [30, 60, 60]
+    ends = requests.segment_offsets
+    last = requests.segments[ends[2] : ends[3]].tolist()
+    assert last == [[own_tag(0), 30], [output_tag(0), 10], [own_tag(1), 20]]
