@@ -16,7 +16,8 @@ def calibrate(
         str,
         typer.Argument(
             metavar="PROFILE",
-            help="aiconfigurator-core for the installed package, or a folder of such tables.",
+            help="aiconfigurator-core for the installed package, a folder of such tables, or a "
+            "CSV of your own (columns op, us and sizes).",
         ),
     ],
     gpu: Annotated[str, typer.Option(help="A GPU of the catalogue that the profile measures.")],
@@ -38,7 +39,7 @@ def calibrate(
     device = catalog.gpu(gpu)
     try:
         from cost_models import calibrate as fitting
-        from cost_models.importers import aiconfigurator
+        from cost_models.importers import aiconfigurator, own_csv
     except ImportError as error:
         raise InputError(
             f"calibrating needs {error.name}; install it with `pip install 'servecast[calibrate]'`."
@@ -48,7 +49,10 @@ def calibrate(
     if dtype == "experts":
         _experts(profile, device, engine, engine_version, out)
         return
-    measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
+    if profile.endswith(".csv"):
+        measured = own_csv.read(Path(profile), device, engine, dtype, engine_version)
+    else:
+        measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
     fitted = fitting.calibrate(measured, device)
     out.write_text(dump(fitted), encoding="utf-8")
     _print(fitted.report, fitted.versions, out)
