@@ -21,6 +21,38 @@ class OnBadRow(StrEnum):
     error = "error"
 
 
+class TimeUnit(StrEnum):
+    """Unit of the times of a file with columns of its own."""
+
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+    date = "date"
+
+
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="For any other table: arrival_s=NAME, prompt_tokens=NAME, ... (one option each).",
+    ),
+]
+Unit = Annotated[TimeUnit, typer.Option(help="Unit of its times.")]
+
+
+def _mapping(columns: list[str] | None) -> dict[str, str] | None:
+    """The column options as a mapping from our names to the file's."""
+    from simulator.errors import InputError
+
+    if columns is None:
+        return None
+    for item in columns:
+        if "=" not in item:
+            raise InputError(f"--column {item}: write OURS=NAME, as in arrival_s=timestamp")
+    return dict(item.split("=", 1) for item in columns)
+
+
 @trace.command()
 def inspect(
     file: Annotated[Path, typer.Argument(help="CSV, JSON lines or Parquet; packed or not.")],
@@ -32,6 +64,8 @@ def inspect(
     plots: Annotated[
         Path | None, typer.Option(help="Write a page of plots: .svg, .png or .pdf.")
     ] = None,
+    column: Column = None,
+    time_unit: Unit = TimeUnit.s,
 ) -> None:
     """Show a trace's rate, burstiness, lengths and oddities."""
     from json import dumps
@@ -39,7 +73,13 @@ def inspect(
     from simulator.workload.traces import read_trace
     from simulator.workload.traces.statistics import describe
 
-    recorded = read_trace(file, format, on_bad_row=on_bad_row.value)
+    recorded = read_trace(
+        file,
+        format,
+        on_bad_row=on_bad_row.value,
+        columns=_mapping(column),
+        time_unit=time_unit.value,
+    )
     if plots is not None:
         from simulator.workload.traces.figure import save_figure
 
@@ -70,6 +110,8 @@ def convert(
     on_bad_row: Annotated[
         OnBadRow, typer.Option(help="error: stop at the first bad row; skip: count them.")
     ] = OnBadRow.error,
+    column: Column = None,
+    time_unit: Unit = TimeUnit.s,
 ) -> None:
     """Write a trace in another format, for a tool that replays it."""
     from simulator.errors import InputError
@@ -82,7 +124,13 @@ def convert(
         raise InputError(f"{out} is the trace itself; name another file to write")
     tool = TOOLS.get(to)
     named = None if tool is not None else format_named(to)
-    recorded = read_trace(file, format, on_bad_row=on_bad_row.value)
+    recorded = read_trace(
+        file,
+        format,
+        on_bad_row=on_bad_row.value,
+        columns=_mapping(column),
+        time_unit=time_unit.value,
+    )
     layout = named if named is not None else TOOLS[to].layout(recorded)
     write_trace(recorded, out, layout)
     for note in recorded.notes:
@@ -103,6 +151,8 @@ def synthesize(
     class_column: Annotated[
         str | None, typer.Option(help="Column that names the class of each request.")
     ] = None,
+    column: Column = None,
+    time_unit: Unit = TimeUnit.s,
     model: Annotated[str, typer.Option(help="Model of the scenario.")] = "llama-3.1-8b",
     json: Annotated[bool, typer.Option("--json", help="Print the fidelity as JSON.")] = False,
 ) -> None:
@@ -111,7 +161,13 @@ def synthesize(
 
     from simulator.workload.synthesis.twin import synthesize as make
 
-    section = {"path": str(file), "format": format, "on_bad_row": on_bad_row.value}
+    section: dict[str, Any] = {
+        "path": str(file),
+        "format": format,
+        "on_bad_row": on_bad_row.value,
+        "columns": _mapping(column),
+        "time_unit": time_unit.value,
+    }
     if class_column is not None:
         section["class_column"] = class_column
     twin = make(section, out, model)

@@ -41,6 +41,10 @@ class TraceSpec(Section):
     """skip: leave bad rows out, count and report them"""
     class_column: str | None = None
     """column that names the class of each request"""
+    columns: dict[str, str] | None = None
+    """for a file of any columns: {arrival_s: its name there, prompt_tokens: ..., ...}"""
+    time_unit: Literal["s", "ms", "us", "ns", "date"] = "s"
+    """unit of the times of such a file"""
     block_tokens: Count | None = None
     """prompt tokens that a block id (hash_ids) stands for; null: as the format has it"""
 

@@ -35,6 +35,8 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
         on_bad_row=trace_spec.on_bad_row,
         class_column=trace_spec.class_column,
         block_tokens=trace_spec.block_tokens,
+        columns=trace_spec.columns,
+        time_unit=trace_spec.time_unit,
     )
     whole = len(trace)
     trace = trace.window(

@@ -86,6 +86,20 @@ def test_convert_for_a_benchmark(file, tmp_path, tool, row, said):
     assert (last["input_length"], last["output_length"]) == (879, 55)
 
 
+def test_tables_of_any_columns(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("ts,in,out\n1000,5,6\n3500,7,8\n")
+    mapping = ["--column", "arrival_s=ts", "--column", "prompt_tokens=in"]
+    mapping += ["--column", "output_tokens=out", "--time-unit", "ms"]
+    result = CliRunner().invoke(trace, ["inspect", str(path), "--json", *mapping])
+    assert json.loads(result.output)["span_s"] == 2.5
+    out = tmp_path / "out.csv"
+    CliRunner().invoke(trace, ["convert", str(path), str(out), "--to", "vidur", *mapping])
+    assert out.read_text().splitlines()[1:] == ["0,5,6", "2.5,7,8"]
+    wrong = CliRunner().invoke(trace, ["inspect", str(path), "--column", "ts"])
+    assert "write OURS=NAME" in str(wrong.exception)
+
+
 def test_inspect_can_be_strict(file):
     result = CliRunner().invoke(trace, ["inspect", file, "--on-bad-row", "error"])
     assert isinstance(result.exception, InputError)

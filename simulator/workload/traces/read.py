@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from simulator.workload.requests import Ints
 from simulator.workload.traces.blocks import with_block_rule
 from simulator.workload.traces.cells import Elapsed, Label, Stamp
 from simulator.workload.traces.layout import Columns, Field, Layout
-from simulator.workload.traces.own import OWN_LENGTHS
+from simulator.workload.traces.own import OWN, OWN_LENGTHS, with_columns
 from simulator.workload.traces.records import column_names
 from simulator.workload.traces.registry import few, find_format
 from simulator.workload.traces.sessions import in_sessions
@@ -34,6 +35,8 @@ def read_trace(
     on_bad_row: OnBadRow = "error",
     class_column: str | None = None,
     block_tokens: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    time_unit: str = "s",
 ) -> Trace:
     """Read a recorded trace.
 
@@ -43,6 +46,8 @@ def read_trace(
     format : a name of `FORMATS`, or "auto": told by the columns.
     on_bad_row : "error" stops at the first bad row, "skip" leaves them out and counts.
     class_column : column that names the class of each request.
+    columns, time_unit : what the own table's columns are called in this file, and the unit of
+        its times; for format csv.
     block_tokens : tokens that a block id stands for, where it is not what the format has.
 
     Raises
@@ -52,7 +57,10 @@ def read_trace(
     """
     source = Source.of(Path(path))
     names = column_names(source)
-    layout, why = find_format(source, names, format)
+    if columns is not None or time_unit != "s":
+        layout, why = _mapped(source, names, format, columns or {}, time_unit)
+    else:
+        layout, why = find_format(source, names, format)
     if class_column is not None:
         layout = _with_class(source, layout, names, class_column)
     layout = with_block_rule(layout, block_tokens)
@@ -62,10 +70,10 @@ def read_trace(
     name = source.path.name
     notes = [f"{name}: read as {layout.name} ({layout.about}), {why}"]
     if "session" in table.columns:
-        columns, late, told = in_sessions(_joined(table.columns), layout)
+        found, late, told = in_sessions(_joined(table.columns), layout)
         notes += [f"{name}: {sentence}" for sentence in told]
     else:
-        columns, late = arrivals_in_order(table.columns, arrival.per_second)
+        found, late = arrivals_in_order(table.columns, arrival.per_second)
     bad = sum(s.count for s in table.skipped.values())
     if bad:
         notes.append(f"{name}: {bad} of {table.rows_read} rows left out{summary(table)}")
@@ -80,10 +88,10 @@ def read_trace(
     return Trace(
         path=str(source.path),
         format=layout.name,
-        arrival_s=columns["arrival"],
-        prompt_tokens=columns["prompt_tokens"],
-        output_tokens=columns["output_tokens"],
-        extra={role: columns[role] for role in EXTRA if role in columns},
+        arrival_s=found["arrival"],
+        prompt_tokens=found["prompt_tokens"],
+        output_tokens=found["output_tokens"],
+        extra={role: found[role] for role in EXTRA if role in found},
         block_tokens=layout.block_tokens,
         rows_read=table.rows_read,
         skipped=table.skipped,
@@ -128,6 +136,25 @@ def read_lengths(path: Path | str) -> RecordedLengths:
     return RecordedLengths(
         prompt, output, (f"lengths: drawn from the {len(prompt):,} rows of {source.path.name}",)
     )
+
+
+def _mapped(
+    source: Source, names: list[str], format: str, columns: Mapping[str, str], time_unit: str
+) -> tuple[Layout, str]:
+    """The own table with other names, or another unit."""
+    if format not in ("auto", OWN.name):
+        raise InputError(
+            f"workload.trace.format is {format}, whose columns and units are known; remove "
+            f"columns and time_unit, or use format: {OWN.name}"
+        )
+    layout = with_columns(columns, time_unit)
+    missing = [name for name in columns.values() if name not in names] or layout.missing(names)
+    if missing:
+        raise InputError(
+            f"{source.path} has no column {', '.join(missing)} (workload.trace.columns); it has "
+            f"{few(names)}"
+        )
+    return layout, "with the columns given"
 
 
 def _with_class(source: Source, layout: Layout, names: list[str], column: str) -> Layout:

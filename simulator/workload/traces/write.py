@@ -88,6 +88,8 @@ def _cells(trace: Trace, field: Field, layout: Layout) -> Sequence[Any] | None:
         optional = not field.required and "csv" not in layout.kinds
         return _first_only(trace, moments) if optional else moments
     if field.role in SESSION_ROLES:
+        if not field.required and "turn" not in trace.extra:
+            return None
         return SESSION_ROLES[field.role](trace, field)
     if field.role in ("prompt_tokens", "output_tokens"):
         tokens: list[int] = getattr(trace, field.role).tolist()

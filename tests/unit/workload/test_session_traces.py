@@ -203,7 +203,7 @@ def test_recorded_tracelab_sessions_find_their_history(shared, name):
     )
 
 
-@pytest.mark.parametrize("name", ["dynamo", "tracelab", "llmservingsim", "weka"])
+@pytest.mark.parametrize("name", ["dynamo", "tracelab", "llmservingsim", "weka", "csv"])
 def test_sessions_round_trip(write, tmp_path, name):
     # Prompts that repeat all that was said, since not every format can tell anything else.
     rows = TRACELAB.replace("a,200,2,60,30", "a,200,2,135,30")
@@ -246,3 +246,17 @@ def test_sessions_are_cut_and_drawn_as_a_whole(write):
     assert np.count_nonzero(again.next_request >= 0) == 160
     assert (again.prompt_tokens.reshape(80, 3).std(axis=1) == 0).all()
     assert any("blocks of 3 consecutive sessions" in note for note in again.notes)
+
+
+def test_own_table_of_sessions(write):
+    path = write(
+        "arrival_s,session,prompt_tokens,output_tokens,think_time_s,prefix_tokens\n"
+        "1,a,10,2,,\n2,,7,3,,\n1,a,20,4,2.5,\n1,a,30,4,1.5,6\n"
+    )
+    requests = made(path)
+    assert requests.arrival_s.tolist() == [0, 0, 0, 1]
+    assert requests.prompt_tokens.tolist() == [10, 20, 30, 7]
+    assert requests.next_request.tolist() == [1, 2, -1, -1]
+    assert requests.think_s.tolist() == [2.5, 1.5, 0, 0]
+    assert pieces(requests, 1) == [(own_tag(0), 10), (output_tag(0), 2)]
+    assert pieces(requests, 2) == [(own_tag(0), 6)]

@@ -245,3 +245,33 @@ def test_dirty_mooncake(shared):
     assert trace.prompt_tokens.tolist() == [1024, 512, 512, 512]
     assert trace.rows_read == 10
     assert any("is not valid JSON (the file ends" not in r for r in trace.skipped)
+
+
+LOG = "when,in,out,who\n2024-05-01 10:00:00.5Z,5,6,x\n2024-05-01 10:00:02Z,7,8,y\n"
+NAMES = {"arrival_s": "when", "prompt_tokens": "in", "output_tokens": "out", "id": "who"}
+
+
+def test_any_columns_with_a_mapping(write):
+    trace = read_trace(write(LOG), columns=NAMES, time_unit="date")
+    assert trace.arrival_s.tolist() == [0, 1.5]
+    assert trace.prompt_tokens.tolist() == [5, 7]
+    assert trace.extra["id"].tolist() == ["x", "y"]
+    assert "columns as given, times in date" in trace.notes[0]
+    ms = write(LOG.replace("2024-05-01 10:00:00.5Z", "500").replace("2024-05-01 10:00:02Z", "2000"))
+    for unit, seconds in (("s", 1500.0), ("ms", 1.5), ("us", 1.5e-3), ("ns", 1.5e-6)):
+        trace = read_trace(ms, columns=NAMES, time_unit=unit)
+        assert trace.arrival_s[1] == pytest.approx(seconds, rel=1e-12)
+
+
+def test_wrong_mappings_are_refused(write):
+    path = write(LOG)
+    for columns, format, said in (
+        ({**NAMES, "output_tokens": "ou"}, "auto", "has no column ou "),
+        ({"arrival_s": "when", "prompt_tokens": "in"}, "auto", "has no column output_tokens"),
+        ({"prompt": "in"}, "auto", "'prompt' is no column of ours; they are arrival_s, prompt"),
+        (NAMES, "azure", "format is azure, whose columns and units are known"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read_trace(path, format, columns=columns, time_unit="date")
+    with pytest.raises(InputError, match="line 2: column when: '2024-05-01 10:00:00.5Z' is not"):
+        read_trace(path, columns=NAMES)
