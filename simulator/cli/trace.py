@@ -180,8 +180,8 @@ def synthesize(
 
     console = Console(highlight=False)
     table = Table(box=SIMPLE_HEAD)
-    for column in ("measure", "trace", "twin", "KS distance"):
-        table.add_column(column, justify="left" if column == "measure" else "right")
+    for head in ("measure", "trace", "twin", "KS distance"):
+        table.add_column(head, justify="left" if head == "measure" else "right")
     for row in twin.likeness:
         values = ["" if v is None else f"{v:.4g}" for v in row[1:3]]
         distance = "" if row.distance is None else f"{row.distance:.3f}"
@@ -198,7 +198,8 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     lines = [f"requests             {found['requests']:,} ({found['rows_read']:,} rows)"]
     lines.append(f"span                 {found['span_s']:,.1f} s")
     if found["rate"] is not None:
-        lines.append(f"rate                 {found['rate']:.4g} requests/s")
+        what = "sessions" if found["sessions"] else "requests"
+        lines.append(f"rate                 {found['rate']:.4g} {what}/s")
     if found["gap_cv"] is not None:
         lines.append(f"CV of the gaps       {found['gap_cv']:.3g} (Poisson: 1)")
     if found["index_of_dispersion"]:
@@ -206,6 +207,17 @@ def _sentences(found: dict[str, Any]) -> list[str]:
         lines.append(f"index of dispersion  {widths} (Poisson: 1)")
     if found["length_correlation"] is not None:
         lines.append(f"rank correlation     {found['length_correlation']:.2f} (prompt, output)")
+    if found["sessions"]:
+        sessions = found["sessions"]
+        lines.append(
+            f"sessions             {sessions['count']:,}, {sessions['mean_turns']:.3g} turns on "
+            f"average, {sessions['max_turns']} at most"
+        )
+        if sessions["mean_think_s"] is not None:
+            lines.append(
+                f"think time           mean {sessions['mean_think_s']:.4g} s, median "
+                f"{sessions['median_think_s']:.4g} s"
+            )
     if found["prefix_reuse"] is not None:
         lines.append(f"prefix reuse         {found['prefix_reuse']:.1%} of the prompt tokens")
     return lines

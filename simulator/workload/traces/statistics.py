@@ -23,7 +23,8 @@ def describe(trace: Trace) -> dict[str, Any]:
     -------
     dict with
         ``requests``, ``rows_read``; ``span_s`` from the first to the last arrival;
-        ``rate`` in requests/s, gaps per span; ``gap_cv``, coefficient of variation of
+        ``rate`` in requests/s, gaps per span; these and the next two are about the first
+        turns where there are ``sessions``, None without; ``gap_cv``, coefficient of variation of
         the gaps (Poisson: 1), None for less than three requests;
         ``index_of_dispersion``, variance / mean of the counts in windows of so many
         seconds (Poisson: 1 at every width), as far as the span has 20 windows;
@@ -34,20 +35,23 @@ def describe(trace: Trace) -> dict[str, Any]:
         ``notes`` of the reader and ``oddities``, sentences.
     """
     n = len(trace)
-    span_s = float(trace.arrival_s[-1])
-    gaps = np.diff(trace.arrival_s)
+    start_s = trace.arrival_s[trace.starts]
+    starts = len(start_s)
+    span_s = float(start_s[-1])
+    gaps = np.diff(start_s)
     return {
         "path": trace.path,
         "format": trace.format,
         "rows_read": trace.rows_read,
         "requests": n,
         "span_s": span_s,
-        "rate": (n - 1) / span_s if span_s else None,
-        "gap_cv": float(gaps.std() / gaps.mean()) if n > 2 and span_s else None,
-        "index_of_dispersion": dispersion(trace.arrival_s),
+        "rate": (starts - 1) / span_s if span_s else None,
+        "gap_cv": float(gaps.std() / gaps.mean()) if starts > 2 and span_s else None,
+        "index_of_dispersion": dispersion(start_s),
         "prompt_tokens": _lengths(trace.prompt_tokens),
         "output_tokens": _lengths(trace.output_tokens),
         "length_correlation": rank_correlation(trace.prompt_tokens, trace.output_tokens),
+        "sessions": _sessions(trace),
         "prefix_reuse": _prefix_reuse(trace),
         "skipped": {reason: skipped.count for reason, skipped in trace.skipped.items()},
         "notes": list(trace.notes),
@@ -65,6 +69,22 @@ def dispersion(arrival_s: Floats) -> dict[str, float]:
             counts = np.bincount((inside / width).astype(np.int64), minlength=windows)
             found[f"{width:g}"] = float(counts.var() / counts.mean())
     return found
+
+
+def _sessions(trace: Trace) -> dict[str, float | None] | None:
+    """Turns and think times of sessions; None where there are none."""
+    if "turn" not in trace.extra:
+        return None
+    turns = np.diff(trace.starts, append=len(trace))
+    think_s = trace.extra["think_s"][trace.extra["turn"] > 0]
+    some = len(think_s) > 0
+    return {
+        "count": len(turns),
+        "mean_turns": float(turns.mean()),
+        "max_turns": int(turns.max()),
+        "mean_think_s": float(think_s.mean()) if some else None,
+        "median_think_s": float(np.median(think_s)) if some else None,
+    }
 
 
 def _prefix_reuse(trace: Trace) -> float | None:
@@ -100,7 +120,7 @@ def _oddities(trace: Trace) -> list[str]:
     found = []
     n = len(trace)
     moments = np.unique(trace.arrival_s)
-    if len(moments) < 0.9 * n:
+    if len(moments) < 0.9 * n and "turn" not in trace.extra:
         found.append(
             f"{n:,} requests arrive at only {len(moments):,} different moments"
             + (f", {np.diff(moments).min():g} s apart or more" if len(moments) > 1 else "")

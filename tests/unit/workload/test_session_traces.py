@@ -14,6 +14,7 @@ from simulator.scenario import WorkloadSpec
 from simulator.workload import build_requests
 from simulator.workload.content import output_tag, own_tag
 from simulator.workload.traces import FORMATS, read_trace
+from simulator.workload.traces.statistics import describe
 from simulator.workload.traces.write import write_trace
 
 TRACELAB = (
@@ -260,3 +261,15 @@ def test_own_table_of_sessions(write):
     assert requests.think_s.tolist() == [2.5, 1.5, 0, 0]
     assert pieces(requests, 1) == [(own_tag(0), 10), (output_tag(0), 2)]
     assert pieces(requests, 2) == [(own_tag(0), 6)]
+
+
+def test_what_is_said_about_a_trace_of_sessions(write):
+    found = describe(read_trace(write(TRACELAB)))
+    # Starts at 0.2 and 0.7 s; 3 and 2 turns; think times 250, 500 and 90 ms.
+    assert found["span_s"] == 0.5
+    assert found["rate"] == 2.0
+    assert found["sessions"] == {
+        "count": 2, "mean_turns": 2.5, "max_turns": 3, "mean_think_s": pytest.approx(0.28),
+        "median_think_s": 0.25,
+    }  # fmt: skip
+    assert not found["oddities"]
