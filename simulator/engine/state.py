@@ -90,6 +90,7 @@ REPLICA = np.dtype(
         ("gpu_free_s", "f8"),  # end of the last of them
         ("committed_s", "f8"),  # end of the last committed step
         ("preempted", "i8"),  # in the step being composed
+        ("step_running", "i8"),  # members of the running list in the latest step
         # static batches
         ("padded_tokens", "i8"),  # length every prompt of the batch is padded to; 0: none
         ("batch_steps", "i8"),  # decode steps of the batch so far

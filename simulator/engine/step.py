@@ -36,7 +36,10 @@ def deliver(engine: Engine, r: int, now: float) -> int:
         if request.arrival_s > now:
             break
         replica.inbox_head = request.next
-        if replica.waiting >= engine.limits[0].max_queue:
+        if (
+            replica.waiting - _free_seats(engine, r, request.arrival_s)
+            >= engine.limits[0].max_queue
+        ):
             request.state = REJECTED
             request.reject_reason = QUEUE_FULL
             replica.outstanding -= 1
@@ -47,6 +50,17 @@ def deliver(engine: Engine, r: int, now: float) -> int:
             push(engine, r, i)
             log.record(engine, log.ARRIVE, r, i, 0, now)
     return refused
+
+
+@njit
+def _free_seats(engine: Engine, r: int, arrival_s: float) -> int:
+    """Seats that nobody held when a request arrived, during the latest step or after it."""
+    limits = engine.limits[0]
+    replica = engine.replicas[r]
+    taken = replica.step_running if arrival_s < replica.committed_s else replica.running
+    if limits.hold_finished:  # nobody joins a static batch
+        return int(limits.batch_size) if taken == 0 else 0
+    return int(limits.max_num_seqs - taken)
 
 
 @njit
@@ -97,6 +111,7 @@ def launch(engine: Engine, r: int, now: float) -> bool:
     step.sampled_tokens = sampled
     step.replica = r
     step.running = replica.running
+    replica.step_running = replica.running
     step.waiting = replica.waiting
     step.kv_blocks = engine.limits[0].usable_blocks - replica.free_blocks
     step.kv_tokens = replica.kv_tokens

@@ -60,4 +60,4 @@ class SchedulerSpec(Section):
     preemption: Literal["recompute"] = "recompute"
     static: StaticSpec = StaticSpec()
     max_queue: NonNegativeCount | None = None
-    """requests that may wait at a replica; more are rejected; null: no limit"""
+    """requests that may wait for a seat at a replica; more are rejected; null: no limit"""

@@ -182,6 +182,14 @@ def test_max_queue_refuses_who_finds_it_full():
     assert [row[0] for row in done.times("finished_s")][::3] == [2.0, 6.0]
 
 
+def test_max_queue_counts_only_who_waits_for_a_seat():
+    # Two seats and no queue.  r0 and r1 sit down at 0 (8 tokens: 3 s); r2 comes while both
+    # are taken, r3 when both are free again.
+    requests = table((0.0, 4, 1), (0.0, 4, 1), (0.5, 4, 1), (3.5, 4, 1))
+    done = both(requests, max_num_seqs=2, max_queue=0)
+    assert done.recording.outcome.status.tolist() == [FINISHED, FINISHED, REJECTED, FINISHED]
+
+
 @pytest.mark.parametrize("policy", ["continuous", "orca", "chunked_prefill", "static"])
 def test_who_can_never_be_served_is_refused_at_arrival(policy):
     # max_model_len 12: a prompt of 12 leaves no room for a token; 11 does.
