@@ -34,7 +34,6 @@ REFUSED = {
     "name=''": ["name is empty"],
     "model=3": ["model is 3", "a catalogue name such as llama-3.1-8b"],
     "workload.lengths.prompt_tokens=null": ["prompt_tokens is null", "a whole number"],
-    "cluster.engine_version=": ["cluster.engine_version is empty"],
     # out of range
     "workload.arrivals.rate=0": ["workload.arrivals.rate is 0", "greater than 0"],
     "workload.arrivals.rate=-1": ["workload.arrivals.rate is -1", "greater than 0"],
