@@ -17,7 +17,6 @@ from simulator.validation import names
 from simulator.validation.measured import METRICS, CannotSimulateError, Measured
 
 NEEDED = ("num_prompts", "completed", "total_input_tokens", "total_output_tokens", "mean_tpot_ms")
-# Keys whose names differ from our summary's are none: the summary took them from here.
 
 
 def read(path: Path, given: Mapping[str, Any]) -> Measured:
