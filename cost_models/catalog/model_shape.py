@@ -176,9 +176,13 @@ class Model:
         """Bytes of weights on one rank."""
         linear = self.linear_params(tp) * DTYPE_BYTES[self.weight_dtype]
         rest = (self.small_params(tp) + self.embedding_params(tp)) * DTYPE_BYTES["bf16"]
-        if self.experts is not None:
-            rest += self.expert_params(tp) * DTYPE_BYTES[self.experts.dtype]
-        return int(linear + rest)
+        return int(linear + rest) + self.expert_bytes(tp)
+
+    def expert_bytes(self, tp: int = 1) -> int:
+        """Bytes of the weights of all experts on one rank."""
+        if self.experts is None:
+            return 0
+        return int(self.expert_params(tp) * DTYPE_BYTES[self.experts.dtype])
 
     def kv_bytes_per_token(self, tp: int = 1) -> int:
         """Bytes of KV cache per token on one rank.

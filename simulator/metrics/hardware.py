@@ -41,7 +41,8 @@ def useful_flops(recording: Recording, who: Population, model: Model) -> float:
 def bytes_read(recording: Recording, who: Population, model: Model, tp: int) -> float:
     """Bytes that all ranks read: weights once per step, and the decodes' KV cache.
 
-    The embedding table is looked up and not read, unless it serves as lm_head too; what
+    Of E experts with k per token, a step of m tokens reads E·(1 − (1 − k/E)^m), as if each
+    token chose evenly.  The embedding table is looked up and not read, unless it serves as lm_head too; what
     prefill chunks read of their past is left out, since prefill is not bound by it.
     """
     steps = recording.steps
@@ -49,9 +50,14 @@ def bytes_read(recording: Recording, who: Population, model: Model, tp: int) -> 
     weights = model.weight_bytes(tp)
     if not model.tie_word_embeddings:
         weights -= -(-model.vocab_size // tp) * model.hidden_size * EMBEDDING_BYTES
-    context = int(steps.context_tokens[rows].sum(dtype=np.int64))
     num_steps = len(steps.start_s[rows])
-    return float(tp) * (num_steps * weights + context * model.kv_bytes_per_token(tp))
+    weights_read = num_steps * float(weights)
+    if model.experts is not None:
+        tokens = steps.scheduled_tokens[rows] + steps.padding_tokens[rows] + steps.bubble_seqs[rows]
+        missed = (1.0 - model.experts.per_token / model.experts.num_experts) ** tokens
+        weights_read -= model.expert_bytes(tp) * float(missed.sum())
+    context = int(steps.context_tokens[rows].sum(dtype=np.int64))
+    return float(tp) * (weights_read + context * model.kv_bytes_per_token(tp))
 
 
 def mfu(recording: Recording, who: Population, model: Model, gpu: Gpu, tp: int) -> float:
