@@ -42,8 +42,9 @@ def bytes_read(recording: Recording, who: Population, model: Model, tp: int) -> 
     """Bytes that all ranks read: weights once per step, and the decodes' KV cache.
 
     Of E experts with k per token, a step of m tokens reads E·(1 − (1 − k/E)^m), as if each
-    token chose evenly.  The embedding table is looked up and not read, unless it serves as lm_head too; what
-    prefill chunks read of their past is left out, since prefill is not bound by it.
+    token chose evenly.  The embedding table is looked up and not read, unless it serves as
+    lm_head too; what prefill chunks read of their past is left out, since prefill is not
+    bound by it.
     """
     steps = recording.steps
     rows = in_window(steps, who)
