@@ -127,7 +127,7 @@ def simulate(
         replicate=replicate,
     )
     fleet = build_fleet(resolved, requests)
-    resolved.notes.extend([*requests.notes, *fleet.explain_rejections()])
+    resolved.notes.extend([*requests.notes, *fleet.explain_limits()])
     if scenario.kv_cache.enable_prefix_caching and not len(requests.segments):
         resolved.notes.append(
             "the workload does not say which prompts are alike, so that prefix caching finds "

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from cost_models import StepCost, StepTime
     from cost_models.catalog import Gpu, Model
 
+LARGEST_BATCH = 65_536
+
 
 def cost(
     model: Annotated[str, typer.Argument(help="A catalogue name, or a Hugging Face config.json.")],
@@ -52,6 +54,7 @@ def cost(
     chunks = [_prefill(text) for text in prefill or []]
     if not contexts and not chunks:
         contexts = _decodes("32x2048")
+    _refuse_beyond_the_model(contexts, chunks, shape)
     price = StepCost.load(
         shape,
         device,
@@ -92,6 +95,19 @@ def _draw(
     plot_cost(price, step, model, gpu, tp, context).savefig(file, dpi=150)
 
 
+def _refuse_beyond_the_model(
+    contexts: list[int], chunks: list[tuple[int, int]], model: Model
+) -> None:
+    from simulator.errors import InputError
+
+    longest = max([*contexts, *(chunk + past for chunk, past in chunks)])
+    if longest > model.max_position_embeddings:
+        raise InputError(
+            f"a context of {longest} tokens is more than the {model.max_position_embeddings} "
+            f"positions of {model.name}; give a shorter one"
+        )
+
+
 def _decodes(text: str) -> list[int]:
     from simulator.errors import InputError
 
@@ -100,6 +116,8 @@ def _decodes(text: str) -> list[int]:
         raise InputError(
             f"--decode {text!r}: write sequences x context, both 1 or more, like 32x2048."
         )
+    if int(match[1]) > LARGEST_BATCH:
+        raise InputError(f"--decode {text!r}: at most {LARGEST_BATCH} sequences fit in a step.")
     return [int(match[2])] * int(match[1])
 
 

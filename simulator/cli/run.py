@@ -54,6 +54,7 @@ def run(
         _require_objectives(described)
     if out is not None:
         prepare_folder(out)
+        _refuse_to_replace(scenario, out)
     announce_compilation()
 
     started = time.perf_counter()
@@ -71,6 +72,18 @@ def run(
     code = _exit_code(result, check)
     if code:
         raise typer.Exit(code)
+
+
+def _refuse_to_replace(scenario: str, out: Path) -> None:
+    """The resolved scenario must not take the place of the file that the user wrote."""
+    from simulator.errors import InputError
+
+    written = out / "scenario.yaml"
+    if written.exists() and Path(scenario).exists() and written.samefile(scenario):
+        raise InputError(
+            f"--out {out}: the resolved scenario would replace {scenario} itself; choose another "
+            "folder"
+        )
 
 
 def _require_objectives(scenario: Scenario) -> None:
@@ -91,6 +104,13 @@ def _exit_code(result: Result, check: bool) -> int:
             f"{count} {reason.replace('_', ' ')}"
             for reason, count in summary["rejected_by_reason"].items()
         )
+        if not (summary["rejected"] or summary["unfinished"]):
+            typer.echo(
+                "error: no request is left to report on: all arrive before warmup_s "
+                f"{result.resolved.scenario.warmup_s:g}.",
+                err=True,
+            )
+            return NOTHING_COMPLETED
         typer.echo(
             f"error: no request completed: {summary['rejected']} of {summary['num_prompts']} were "
             f"rejected{f' ({reasons})' if reasons else ''} and {summary['unfinished']} were not "

@@ -119,8 +119,8 @@ class Fleet:
         table["reject_reason"] = reasons
         table["state"][reasons > 0] = REJECTED
 
-    def explain_rejections(self) -> list[str]:
-        """One sentence for each reason, with the number that would let all of them fit."""
+    def explain_limits(self) -> list[str]:
+        """Who is rejected or cut short, with the number that would let all of them fit."""
         table, limits = self.engine.requests, self.engine.limits[0]
         sentences = []
         too_long = table["prompt_tokens"][table["reject_reason"] == PROMPT_TOO_LONG]
@@ -138,6 +138,15 @@ class Fleet:
                 f"{never.max()} need {blocks} KV blocks at once, the replica has "
                 f"{limits['usable_blocks']}; raise kv_cache.num_gpu_blocks or lower "
                 "workload.max_tokens"
+            )
+        wanted = self.requests.prompt_tokens + self.requests.output_tokens
+        served = (table["reject_reason"] == 0) & (table["limit_tokens"] == limits["max_model_len"])
+        missing = (wanted - table["end_tokens"])[served]
+        if (missing > 0).any():
+            sentences.append(
+                f"{(missing > 0).sum()} outputs end at kv_cache.max_model_len "
+                f"{limits['max_model_len']}, {missing.sum()} tokens short; "
+                f"{wanted[served].max()} would hold all"
             )
         return sentences
 

@@ -82,7 +82,10 @@ def population(recording: Recording, warmup_s: float = 0.0) -> Population:
     # A request that a client still held back when the run ended never arrived; it counts
     # as unfinished, at the time its source meant to send it.
     sent = np.where(np.isnan(arrival), recording.requests.arrival_s, arrival)
-    counted = sent >= warmup_s
+    # What arrives after the clock has stopped is not part of the run.
+    unsent = (outcome.status == UNFINISHED) & (outcome.replica < 0)
+    never = unsent & (recording.requests.arrival_s >= recording.end_s)
+    counted = (sent >= warmup_s) & ~never
     completed = counted & (outcome.status == FINISHED)
     first = float(sent[counted].min()) if counted.any() else warmup_s
     start = max(first, warmup_s) if warmup_s > 0 else first

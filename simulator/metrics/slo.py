@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simulator.scenario import Scenario
     from simulator.scenario.slo import SloSpec, SloTarget
 
+ROUNDING = 1e-9  # relative; sums of step times carry errors of some 1e-12
 SECONDS = {"ttft": ttft_s, "tpot": tpot_s, "e2el": e2el_s, "queue": queue_s}
 
 
@@ -55,6 +56,11 @@ def refuse_unmeasurable(scenario: Scenario) -> None:
                 )
 
 
+def meets(value: Any, limit: Any) -> Any:
+    """Whether a value, or each of several, is within a limit; rounding errors are no miss."""
+    return value <= limit * (1.0 + ROUNDING)
+
+
 def verdicts(
     slo: SloSpec, recording: Recording, completed: Rows, class_name: str | None = None
 ) -> list[Verdict]:
@@ -63,7 +69,7 @@ def verdicts(
     for target in slo.targets:
         value = _statistic_ms(target, recording, completed)
         out.append(
-            Verdict(class_name, target.key, target.limit_ms, value, value <= target.limit_ms)
+            Verdict(class_name, target.key, target.limit_ms, value, meets(value, target.limit_ms))
         )
     return out
 
@@ -123,6 +129,6 @@ def good_requests(scenario: Scenario, recording: Recording, completed: Rows) -> 
         if np.isinf(limit).all():
             continue
         seconds: Floats = SECONDS[metric](recording.outcome)
-        missed = seconds > limit[recording.requests.class_id]
-        good &= ~missed  # NaN compares false: no TPOT, no miss
+        within = meets(seconds, limit[recording.requests.class_id])
+        good &= within | np.isnan(seconds)  # no TPOT, no miss
     return good

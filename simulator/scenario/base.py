@@ -8,10 +8,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-Count = Annotated[int, Field(ge=1)]
-NonNegativeCount = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+# Beyond these nothing is a plan, and sums of integers could overflow.
+LARGEST_COUNT = 1_000_000_000
+LARGEST_NUMBER = 1e15
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+NonNegativeCount = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST_NUMBER)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.scenario.arrivals import ArrivalsSpec
-from simulator.scenario.base import NonNegativeCount, Section, Share
+from simulator.scenario.base import LARGEST_COUNT, NonNegativeCount, Section, Share
 from simulator.scenario.lengths import LengthsSpec
 from simulator.scenario.slo import SloSpec
 
@@ -26,7 +26,7 @@ class ClassSpec(Section):
     shared_prefix_tokens: NonNegativeCount | None = None
     """own system prompt: leading tokens that all prompts of the class have in common; null: the
     workload's"""
-    priority: int = 0
+    priority: Annotated[int, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)] = 0
     """smaller is more urgent; read by scheduler.order: priority"""
     slo: SloSpec = SloSpec()
     """limits for this class, beside the scenario's"""

@@ -38,7 +38,7 @@ class ClusterSpec(Section):
     """catalogue name of the GPU, or path of a YAML file like the catalogue's"""
     tensor_parallel: Count = 1
     """GPUs per replica"""
-    replicas: Count = 1
+    replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     """engines behind the router"""
     engine: Name = "vllm"
     engine_version: Annotated[Name, BeforeValidator(_quoted_version)] | None = None

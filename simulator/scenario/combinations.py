@@ -51,3 +51,30 @@ def check_combinations(scenario: Scenario) -> None:
             f"{seqs}: the decodes of a full batch would not fit in a step; raise the one or lower "
             "the other"
         )
+
+
+def without_effect(scenario: Scenario) -> list[str]:
+    """One sentence for each setting that changes nothing beside the others.
+
+    They are allowed, since variants of a comparison share them, but never passed over.
+    """
+    scheduler, workload = scenario.scheduler, scenario.workload
+    policy, order = scheduler.policy, scheduler.order
+    idle = []
+    if policy in ("static", "continuous", "orca"):
+        if scheduler.long_prefill_token_threshold:
+            idle.append(f"scheduler.long_prefill_token_threshold: no effect with {policy}")
+        if not scheduler.enable_chunked_prefill:
+            idle.append(f"scheduler.enable_chunked_prefill: no effect with {policy}")
+    if policy == "static" and scheduler.max_num_batched_tokens is not None:
+        idle.append("scheduler.max_num_batched_tokens: no effect with static, but on memory")
+    if policy != "static" and scheduler.static != type(scheduler.static)():
+        idle.append(f"scheduler.static: no effect with {policy}")
+    if workload.predictor is not None and order != "sjf":
+        idle.append(f"workload.predictor: no effect with order {order}")
+    if order == "sjf" and workload.predictor == "class_mean" and len(workload.classes) < 2:
+        idle.append("workload.predictor: class_mean of one class is the same for all requests")
+    priorities = {spec.priority for spec in workload.classes}
+    if order == "priority" and len(priorities) < 2 and workload.trace is None:
+        idle.append("scheduler.order: priority, but all classes have the same priority")
+    return idle

@@ -18,7 +18,7 @@ class KvCacheSpec(Section):
     """tokens per block"""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     """part of GPU memory that the engine may use; null: engine default"""
-    num_gpu_blocks: Annotated[int, Field(ge=2)] | None = None
+    num_gpu_blocks: Annotated[int, Field(ge=2, le=20_000_000)] | None = None
     """blocks, as the engine's log gives them (one is a placeholder); null: what fits"""
     enable_prefix_caching: bool | None = None
     """find KV blocks of equal prefixes again; null: engine default for chunked_prefill"""

@@ -10,7 +10,7 @@ from cost_models import catalog
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from simulator.errors import InputError
 from simulator.scenario.batch_limits import fill_batch_limits
-from simulator.scenario.combinations import why_not
+from simulator.scenario.combinations import why_not, without_effect
 from simulator.scenario.cost_loader import step_cost
 from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
@@ -53,6 +53,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
             f"workload.max_tokens: {data['workload']['max_tokens']}, the workload's largest "
             "output; a static engine is built for one"
         )
+    notes.extend(without_effect(scenario))
     return Resolved(
         scenario=Scenario.from_mapping(data, scenario.base_dir),
         model=model,
@@ -113,6 +114,11 @@ def _fill_engine_settings(
     if scenario.cluster.engine_version is None:
         cluster["engine_version"] = defaults.version
         notes.append(f"cluster.engine_version: {defaults.version}, the catalogue's newest")
+    elif scenario.cluster.engine_version != defaults.version:
+        notes.append(
+            f"cluster.engine_version: {scenario.cluster.engine_version} has the defaults and host "
+            f"times of {defaults.version}, the nearest release before it in the catalogue"
+        )
     if scenario.cluster.price_per_gpu_hour is None:
         cluster["price_per_gpu_hour"] = gpu.price_per_gpu_hour
         notes.append(f"cluster.price_per_gpu_hour: {gpu.price_per_gpu_hour:g}, {gpu.price_source}")

@@ -73,6 +73,8 @@ def build_requests(
     if content is not None:
         rows.notes.append(content.note)
     seats, seating = _seats(spec)
+    if seats is not None:
+        seats = min(seats, len(rows))  # more seats than requests are never taken
     next_request, think_s = _followers(rows)
     return Requests(
         arrival_s=rows.arrival_s,

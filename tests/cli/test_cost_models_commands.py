@@ -94,3 +94,16 @@ def test_cost_of_a_gpu_that_nobody_measured() -> None:
     result = CliRunner().invoke(app, [*arguments, "--datasheet"])
     assert result.exit_code == 0, result.output
     assert "efficiencies of" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "sentence"),
+    [
+        ("--decode", "1x200000", "200000 tokens is more than the 131072 positions"),
+        ("--prefill", "512@131000", "131512 tokens is more than the 131072 positions"),
+        ("--decode", "1000000000x3", "at most 65536 sequences"),
+    ],
+)
+def test_a_step_that_no_engine_can_run_is_not_priced(flag: str, value: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        servecast("cost", "llama-3.1-8b", "--gpu", "h100_sxm", flag, value)

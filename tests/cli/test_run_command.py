@@ -164,3 +164,54 @@ def test_page_escapes_names(file, tmp_path):
     assert set(re.findall(r"https?://[^/\"]*", page)) == {"http://www.w3.org"}  # SVG namespaces
     ids = re.findall(r'\bid="([^"]*)"', page)
     assert len(ids) == len(set(ids))
+
+
+def test_a_limit_met_exactly_is_met(file):
+    # TTFT is 10 ms + 100 · 0.1 ms = 20 ms, but for rounding errors of the clock.
+    assert run(file, "--set", "slo.p99_ttft_ms=20", "--check").exit_code == 0
+    assert run(file, "--set", "slo.p99_ttft_ms=19.999", "--check").exit_code == 3
+
+
+def test_out_does_not_replace_the_scenario_it_ran(file):
+    result = run(file, "--out", file.parent)
+    assert isinstance(result.exception, InputError)
+    assert "would replace" in str(result.exception)
+    assert yaml.safe_load(file.read_text()) == SCENARIO
+
+
+def test_arrivals_after_the_horizon_are_no_part_of_the_run(file):
+    # Ten arrivals at 0 ... 9 s; the one at 5 s takes 40.2 ms.
+    changes = ["workload.num_requests=10", "workload.horizon_s=5.03"]
+    summary = json.loads(run(file, "--json", *(x for c in changes for x in ("--set", c))).stdout)
+    assert (summary["completed"], summary["unfinished"]) == (5, 1)
+
+
+def test_outputs_cut_by_max_model_len_are_reported(file):
+    text = run(file, "--set", "kv_cache.max_model_len=102").stdout
+    # 100 + 3 tokens do not fit: each of the 20 ends a token short.
+    said = " ".join(text.split())
+    assert "20 outputs end at kv_cache.max_model_len 102, 20 tokens short; 103 would" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("scheduler.static.batch_size=4", "scheduler.static: no effect with chunked_prefill"),
+        ("workload.predictor=oracle", "workload.predictor: no effect with order fcfs"),
+        ("scheduler.order=priority", "all classes have the same priority"),
+        ("cluster.engine_version=9.9", "9.9 has the defaults and host times of 0.33"),
+    ],
+)
+def test_settings_without_effect_are_named(file, change, sentence):
+    assert sentence in " ".join(run(file, "--set", change).stdout.split())
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["cluster.replicas=1000000", "kv_cache.num_gpu_blocks=10000000000", "cost_model.t_mem_s=1e308",
+     "workload.lengths.prompt_tokens=99999999999999999999"],
+)  # fmt: skip
+def test_numbers_beyond_all_plans_are_refused(file, change):
+    result = run(file, "--set", change)
+    assert isinstance(result.exception, InputError)
+    assert "it must be at most" in str(result.exception)
