@@ -209,6 +209,7 @@ def _run(fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress 
     env.process(sender(env, fleet, router, horizon_s))
     env.run(until=None if horizon_s == np.inf else horizon_s)
     fleet.advance(horizon_s)
+    fleet.on_progress = None  # it holds the fleet, whose memory would outlive the run
     if horizon_s < np.inf:
         return float(horizon_s)
     return float(fleet.engine.replicas["clock_s"].max())

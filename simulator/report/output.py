@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -47,16 +48,24 @@ def write_outputs(
     try:
         write_text(folder / "scenario.yaml", scenario_yaml(result.resolved.scenario, folder))
         write_text(folder / "summary.json", to_json(result.summary))
-        write_requests(result.recording, folder / "requests.parquet")
-        if steps:
-            write_steps(result.recording, folder / "steps.parquet")
-        else:  # one that an earlier run left would belong to other results
-            (folder / "steps.parquet").unlink(missing_ok=True)
-        write_text(folder / "report.html", html_page(result))
+        # The tables of a long run take seconds, in which the page can be drawn.
+        with ThreadPoolExecutor(1) as beside:
+            tables = beside.submit(_write_tables, result, folder, steps)
+            page = html_page(result)
+            tables.result()
+        write_text(folder / "report.html", page)
         write_text(folder / "COLUMNS.md", columns_markdown())
         write_text(folder / "run_info.json", to_json(run_info(wall_s)))
     except OSError as error:
         raise InputError(f"--out {folder}: cannot be written: {error.strerror}.") from None
+
+
+def _write_tables(result: Result, folder: Path, steps: bool) -> None:
+    write_requests(result.recording, folder / "requests.parquet")
+    if steps:
+        write_steps(result.recording, folder / "steps.parquet")
+    else:  # one that an earlier run left would belong to other results
+        (folder / "steps.parquet").unlink(missing_ok=True)
 
 
 def prepare_folder(folder: Path) -> None:

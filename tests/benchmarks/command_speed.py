@@ -42,7 +42,7 @@ def command(*words: str, env: dict[str, str] | None = None) -> Cost:
     _, status, used = os.wait4(process.pid, 0)
     wall_s = time.perf_counter() - started_s
     assert status == 0, f"servecast {' '.join(words)} failed"
-    return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)
+    return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
 
 
 def fastest(*words: str) -> Cost:
@@ -79,7 +79,7 @@ def million() -> Iterator[tuple[str, str, str]]:
 
 
 def _scenario(folder: Path, num_requests: int, **switches: bool) -> str:
-    """The frozen work as a file; its prices are the shipped ones."""
+    """The frozen work as a file."""
     path = folder / "speed.yaml"
     path.write_text(yaml.safe_dump(work.mapping(num_requests, **switches)), encoding="utf-8")
     return str(path)

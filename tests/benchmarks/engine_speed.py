@@ -58,7 +58,7 @@ def full_run(
     *, prefix_caching: bool = False, async_scheduling: bool = False, coast: bool = True
 ) -> tuple[float, Fleet]:
     """Seconds of the fastest of several runs of the frozen work, and its fleet."""
-    resolved = work.frozen(
+    resolved = work.resolved(
         work.mapping(REQUESTS, prefix_caching=prefix_caching, async_scheduling=async_scheduling)
     )
     requests = requests_of(resolved)
@@ -101,7 +101,7 @@ def throughput() -> Iterator[tuple[str, str, str]]:
 
 def against_reference() -> Iterator[tuple[str, str, str]]:
     """A plain SimPy simulation of the same work, checked to give the same times."""
-    resolved = work.frozen(work.mapping(REFERENCE_REQUESTS))
+    resolved = work.resolved(work.mapping(REFERENCE_REQUESTS))
     requests = requests_of(resolved)
     started_s = time.process_time()
     served, steps = reference.run(requests.arrival_s.tolist())
@@ -156,7 +156,7 @@ def _queue(order: str, prompt_tokens: int, output_tokens: int, num_requests: int
     if order == "sjf":
         data["workload"]["predictor"] = {"lognormal_error": 0.5}
     data["scheduler"] |= {"order": order, "max_num_seqs": SEATS}
-    return work.frozen(data)
+    return work.resolved(data)
 
 
 def _holding_step_s(order: str, waiting: int) -> float:

@@ -7,21 +7,22 @@ a new calibration does not change the number of steps that a benchmark runs.
 
 from __future__ import annotations
 
-import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cost_models import StepCost, kernel
+from cost_models import kernel
+from cost_models.catalog import Gpu, Model
 from cost_models.kernel import CostTables
 from cost_models.step_cost import Batch, OpTime
 from simulator.scenario import Resolved, Scenario, resolve
 
 PROMPT_TOKENS, OUTPUT_TOKENS = 1024, 256
 
-# 70 % of the throughput of 20,000 requests that are all there at the start.
-RATE_PER_S = 11.2
-RATE_ASYNC_PER_S = 16.8
+# 70 % of the throughput of a burst of 20,000 requests.
+RATE_PER_S = 10.8
+RATE_ASYNC_PER_S = 14.8
 
 WEIGHTS_S = 5.2e-3  # 16.1 GB at 3.1 TB/s
 TOKEN_S = 2.2e-5  # 15 GFLOP at 680 TFLOP/s
@@ -69,6 +70,16 @@ class FrozenForm:
         return ()
 
 
+def synchronous(model: Model, gpu: Gpu, tensor_parallel: int) -> FrozenForm:
+    """The scenario's `cost_model`."""
+    return FrozenForm(async_scheduling=False)
+
+
+def asynchronous(model: Model, gpu: Gpu, tensor_parallel: int) -> FrozenForm:
+    """The same where the host works while the GPU does."""
+    return FrozenForm(async_scheduling=True)
+
+
 def mapping(
     num_requests: int, *, prefix_caching: bool = False, async_scheduling: bool = False
 ) -> dict[str, Any]:
@@ -94,11 +105,13 @@ def mapping(
             "async_scheduling": async_scheduling,
         },
         "kv_cache": {"num_gpu_blocks": 28_000, "enable_prefix_caching": prefix_caching},
+        "cost_model": {
+            "kind": f"{Path(__file__).resolve()}:"
+            + ("asynchronous" if async_scheduling else "synchronous")
+        },
     }
 
 
-def frozen(data: dict[str, Any]) -> Resolved:
-    """Resolve a scenario and put the frozen prices in the place of its own."""
-    resolved = resolve(Scenario.from_mapping(data))
-    form = FrozenForm(bool(resolved.scenario.scheduler.async_scheduling))
-    return dataclasses.replace(resolved, cost=StepCost(form))
+def resolved(data: dict[str, Any]) -> Resolved:
+    """The scenario with everything filled in."""
+    return resolve(Scenario.from_mapping(data))
