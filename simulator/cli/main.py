@@ -6,6 +6,7 @@ what they need to work is imported when they run.
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Annotated
 
@@ -63,6 +64,7 @@ def _options(
 
 def main() -> None:
     """Run the command line; exit 2 for bad input, 130 when interrupted."""
+    gc.set_threshold(100_000)  # loading modules makes no garbage, but many objects to look at
     try:
         app()
     except InputError as error:
