@@ -26,7 +26,16 @@ def run(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write summary, tables and report.html there."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead.")] = False,
+    style: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What to print: report, or the metrics of a benchmark by its own definitions: "
+            "vllm, guidellm, aiperf; or json.",
+        ),
+    ] = "report",
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     steps: Annotated[
         bool, typer.Option("--steps/--no-steps", help="Write steps.parquet, a row per step.")
     ] = True,
@@ -40,12 +49,13 @@ def run(
     from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.metrics.slo import refuse_unmeasurable
     from simulator.report.benchmark import parse_percentiles
-    from simulator.report.files import to_json
+    from simulator.report.formats import formatted, require_format
     from simulator.report.output import prepare_folder, write_outputs
-    from simulator.report.text import text_report
     from simulator.scenario import Scenario
     from simulator.simulation import simulate
 
+    style = "json" if as_json else style
+    require_format(style)
     wanted = parse_percentiles(percentiles)
     overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     described = Scenario.from_yaml(scenario, overrides)
@@ -62,10 +72,7 @@ def run(
         result = simulate(described, progress=progress)
     wall_s = time.perf_counter() - started
 
-    if as_json:
-        typer.echo(to_json(result.summary), nl=False)
-    else:
-        typer.echo(text_report(result.summary, result.resolved, wanted))
+    typer.echo(formatted(result, style, wanted))
     if out is not None:
         write_outputs(result, out, steps=steps, wall_s=wall_s)
         typer.echo(f"written to {out}", err=True)

@@ -65,6 +65,21 @@ def test_json_is_all_that_stdout_has(file):
     assert summary["utilisation"] == pytest.approx(20 * 0.0402 / (19 + 0.0402))
 
 
+def test_other_benchmarks_formats(file):
+    # Per request: first token after 20 ms, two more at 10.1 ms each, so 40.2 ms for three.
+    guidellm = run(file, "--format", "guidellm").stdout
+    row = next(line for line in guidellm.splitlines() if "|13.4" in line)
+    assert re.split(r" *\|", row)[1:-1] == [
+        "constant", *["0.0"] * 2, *["20.0"] * 2, *["10.1"] * 2, *["13.4"] * 2
+    ]  # fmt: skip
+    aiperf = run(file, "--format", "aiperf").stdout
+    assert re.search(r"Inter Token Latency \(ms\) │ +10\.10 │ +10\.10 │", aiperf)
+    block = run(file, "--format", "vllm").stdout
+    assert block.startswith("============ Serving Benchmark Result")
+    assert "State:" not in block
+    assert json.loads(run(file, "--format", "json").stdout)["completed"] == 20
+
+
 def test_percentiles_are_chosen(file):
     result = run(file, "--percentiles", "50,95")
     assert "P95 TTFT (ms):" in result.stdout
