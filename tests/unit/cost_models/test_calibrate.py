@@ -147,6 +147,18 @@ def test_the_shipped_file_is_what_the_command_writes(gpu: str, engine: str, dtyp
     assert dump(calibrate(measured, catalog.gpu(gpu))) == path.read_text()
 
 
+@pytest.mark.parametrize("gpu", [gpu for gpu, _, dtype in shipped() if dtype == "fp8_block"])
+def test_half_the_bytes_take_no_longer(gpu: str) -> None:
+    """One token's product reads the weights and little else, so fp8 is not slower than bf16."""
+    from cost_models import StepCost
+
+    bf16, fp8 = (
+        StepCost.load({"name": "llama-3.1-70b", "weight_dtype": dtype}, gpu, tp=4).step([128]).gpu_s
+        for dtype in ("bf16", "fp8_block")
+    )
+    assert fp8 < bf16
+
+
 def test_sources_without_tables_are_refused(tmp_path: Path) -> None:
     from cost_models.importers import aiconfigurator
 
