@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,13 @@ class Result:
 
         return plot_latency(self)
 
+    def write_perfetto(self, path: str | Path, window: Window) -> None:
+        """Write a window of the run, (from, to) in simulated seconds, as a Chrome trace for
+        Perfetto; see `simulator.report.perfetto`."""
+        from simulator.report.perfetto import write_trace
+
+        write_trace(self, Path(path), window)
+
 
 def simulate(
     scenario: Scenario,
@@ -136,6 +144,27 @@ def simulate(
     horizon_s = scenario.workload.horizon_s or np.inf
     end_s = _run(fleet, scenario, horizon_s, progress)
     return Result(resolved, fleet.recording(end_s))
+
+
+def event_log(
+    result: Result, *, until: float, keep: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> NDArray[Any]:
+    """Run a result's scenario again, up to `until` seconds, and log what happens inside steps.
+
+    Parameters
+    ----------
+    keep : picks the events to keep, of those that it is given; None keeps all.
+
+    Returns
+    -------
+    `simulator.engine.log.EVENT` records in order.  The same bits as the result's own run,
+    which kept no log to be fast.
+    """
+    resolved = result.resolved
+    fleet = build_fleet(resolved, result.recording.requests, events=True)
+    fleet.log_book.keep = keep
+    _run(fleet, resolved.scenario, min(until, resolved.scenario.workload.horizon_s or np.inf), None)
+    return fleet.log_book.events(fleet.engine)
 
 
 def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Fleet:

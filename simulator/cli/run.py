@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from simulator.report.plots.series import Window
     from simulator.scenario import Scenario
     from simulator.simulation import Result
 
@@ -39,6 +40,18 @@ def run(
     steps: Annotated[
         bool, typer.Option("--steps/--no-steps", help="Write steps.parquet, a row per step.")
     ] = True,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option("--perfetto", metavar="FILE", help="Write a Chrome trace for Perfetto."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="FROM..TOs",
+            help="What --perfetto shows, such as 10..20s; by default where most time is lost.",
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit 3 if an SLO is missed.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed in place of the file's.")] = None,
     percentiles: Annotated[
@@ -65,6 +78,7 @@ def run(
     if out is not None:
         prepare_folder(out)
         _refuse_to_replace(scenario, out)
+    shown = _window(perfetto, window)
     announce_compilation()
 
     started = time.perf_counter()
@@ -76,9 +90,40 @@ def run(
     if out is not None:
         write_outputs(result, out, steps=steps, wall_s=wall_s)
         typer.echo(f"written to {out}", err=True)
+    if perfetto is not None:
+        _write_trace(result, perfetto, shown)
     code = _exit_code(result, check)
     if code:
         raise typer.Exit(code)
+
+
+def _window(perfetto: Path | None, window: str | None) -> Window | None:
+    from simulator.errors import InputError
+    from simulator.report.perfetto import parse_window
+
+    if perfetto is not None and not perfetto.parent.is_dir():
+        raise InputError(f"--perfetto {perfetto}: the folder {perfetto.parent} does not exist.")
+    if window is None:
+        return None
+    if perfetto is None:
+        raise InputError("--window says what --perfetto shows; give --perfetto FILE too.")
+    return parse_window(window)
+
+
+def _write_trace(result: Result, path: Path, window: Window | None) -> None:
+    from simulator.errors import InputError
+    from simulator.report.plots.timeline import default_window
+
+    shown = window or default_window([result.recording])
+    try:
+        result.write_perfetto(path, shown)
+    except OSError as error:
+        raise InputError(f"--perfetto {path}: cannot be written: {error.strerror}.") from None
+    typer.echo(
+        f"trace of {shown[0]:g}..{shown[1]:g}s written to {path}; open it at "
+        "https://ui.perfetto.dev or chrome://tracing",
+        err=True,
+    )
 
 
 def _refuse_to_replace(scenario: str, out: Path) -> None:

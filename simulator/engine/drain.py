@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -45,9 +46,15 @@ class Growing:
 
 
 class LogBook:
-    """What was drained from an engine's logs so far, column by column."""
+    """What was drained from an engine's logs so far, column by column.
+
+    Attributes
+    ----------
+    keep : picks the events to keep of those drained; None keeps all.
+    """
 
     def __init__(self) -> None:
+        self.keep: Callable[[NDArray[Any]], NDArray[Any]] | None = None
         self._columns = {field.name: Growing(state.STEP[field.name]) for field in fields(Steps)}
         self._step_gaps_s, self._lone_gaps_s = Growing(np.float64), Growing(np.float64)
         self._gap_counts = Growing(np.int64)
@@ -63,7 +70,8 @@ class LogBook:
         self._step_gaps_s.extend(rows["gap_s"][some])
         self._gap_counts.extend(rows["streaming_seqs"][some])
         self._lone_gaps_s.extend(engine.gaps_s[: counters[NUM_GAPS]])
-        self._events.append(engine.events[: counters[NUM_EVENTS]].copy())
+        events = engine.events[: counters[NUM_EVENTS]].copy()
+        self._events.append(events if self.keep is None else self.keep(events))
         counters[NUM_STEPS] = counters[NUM_GAPS] = counters[NUM_EVENTS] = 0
 
     def events(self, engine: Engine) -> NDArray[Any]:

@@ -80,6 +80,20 @@ def test_other_benchmarks_formats(file):
     assert json.loads(run(file, "--format", "json").stdout)["completed"] == 20
 
 
+def test_a_trace_for_perfetto(file, tmp_path):
+    path = tmp_path / "trace.json"
+    assert run(file, "--perfetto", path, "--window", "0.5..2.5s").exit_code == 0
+    events = json.loads(path.read_text())["traceEvents"]
+    steps = [e for e in events if e["ph"] == "X" and e["tid"] == 0]
+    # The requests of 1 and 2 s, three steps each.
+    assert [e["ts"] for e in steps[::3]] == [1e6, 2e6]
+    assert [e["dur"] for e in steps[:3]] == [20_000, 10_100, 10_100]
+    without = run(file, "--window", "0..1s")
+    assert "give --perfetto FILE too" in str(without.exception)
+    nowhere = run(file, "--perfetto", tmp_path / "no" / "trace.json")
+    assert "does not exist" in str(nowhere.exception)
+
+
 def test_percentiles_are_chosen(file):
     result = run(file, "--percentiles", "50,95")
     assert "P95 TTFT (ms):" in result.stdout

@@ -10,12 +10,12 @@ from simulator.recording import FINISHED
 from simulator.report.block import readable_s
 from simulator.report.plots import style
 from simulator.report.plots.distributions import curve_names, draw_cdf, draw_itl
-from simulator.report.plots.series import Window, telling_window
+from simulator.report.plots.series import Window
 from simulator.report.plots.timeline import (
+    default_window,
     draw_occupancy,
     draw_queue,
     legend,
-    window_length_s,
 )
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def plot_comparison(results: Mapping[str, Result], window: Window | None = None)
     """
     recordings = {name: result.recording for name, result in results.items()}
     if window is None:
-        runs = list(recordings.values())
-        window = telling_window(runs, window_length_s(runs))
+        window = default_window(list(recordings.values()))
     rows = len(results)
     figure = style.new_page(14, 1.0 + 2.3 * max(rows, 2))
     halves: Any = figure.subfigures(1, 2, width_ratios=[2.6, 1])

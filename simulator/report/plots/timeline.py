@@ -52,7 +52,7 @@ def plot_timeline(result: Result, window: Window | None = None, replica: int = 0
     """
     recording = result.recording
     if window is None:
-        window = telling_window([recording], window_length_s([recording]))
+        window = default_window([recording])
     figure = style.new_figure(10, 4.2, header=0.6)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     drawn = draw_occupancy(top, recording, window, replica)
@@ -98,6 +98,11 @@ def plot_load(result: Result) -> Figure:
     top.legend(loc="upper right", frameon=False, fontsize=style.FONT_SIZE, labelcolor=style.INK,
                ncols=2)  # fmt: skip
     return figure
+
+
+def default_window(recordings: Sequence[Recording]) -> Window:
+    """The stretch that says most: where most time is lost, of `window_length_s`."""
+    return telling_window(recordings, window_length_s(recordings))
 
 
 def window_length_s(recordings: Sequence[Recording]) -> float:
