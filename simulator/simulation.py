@@ -19,6 +19,7 @@ from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.schedulers.loader import load_policy
+from simulator.schedulers.orders import make_order
 from simulator.workload import build_requests
 from simulator.workload.requests import Requests
 
@@ -204,7 +205,12 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         compose=load_policy(scheduler.policy, scenario.base_dir),
         replicas=scenario.cluster.replicas,
         frontend_s=resolved.cost.per_request_s,
-        order_key=_order_key(scheduler.order, requests),
+        order=make_order(
+            scheduler.order,
+            requests,
+            ttft_limit_s=_ttft_limit_s(scenario, requests),
+            base_dir=scenario.base_dir,
+        ),
         reserves_declared=static,
         events=events,
     )
@@ -219,13 +225,11 @@ def _allocator(scenario: Scenario) -> int:
     return CONTIGUOUS if contiguous and not static else PAGED
 
 
-def _order_key(order: str, requests: Requests) -> NDArray[np.float64] | None:
-    """Smaller is served first; None for the order of arrival."""
-    if order == "sjf":
-        return requests.predicted_tokens
-    if order == "priority":
-        return requests.priority.astype(np.float64)
-    return None
+def _ttft_limit_s(scenario: Scenario, requests: Requests) -> NDArray[np.float64]:
+    """(N,) seconds to the first token that each request's class, or the scenario, allows."""
+    limits = {spec.name: spec.slo.ttft_limit_ms for spec in scenario.workload.classes}
+    limit_ms = [limits.get(name) or scenario.slo.ttft_limit_ms for name in requests.class_names]
+    return np.array([np.inf if ms is None else ms / 1e3 for ms in limit_ms])[requests.class_id]
 
 
 def _run(fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress | None) -> float:

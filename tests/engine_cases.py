@@ -19,8 +19,10 @@ from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
 from simulator.recording import Recording
+from simulator.schedulers.orders import make_order
 from simulator.workload.requests import Requests
 
+ORDERS = ("fcfs", "sjf", "srpt", "priority", "edf", "fair")
 POLICIES = ("static", "continuous", "orca", "chunked_prefill")
 ALLOCATORS = {"paged": PAGED, "contiguous": CONTIGUOUS, "prefix": PREFIX}
 STEP_S = (1.0, 0.25, 0.0)  # a step of m tokens lasts 1 + m/4 seconds: binary fractions
@@ -54,7 +56,8 @@ def table(*rows: Sequence[float], max_concurrency: int | None = None, **columns:
     """Requests from rows of (arrival_s, prompt_tokens, output_tokens).
 
     `columns` replace max_tokens (else the output), priority (0), predicted_tokens (the
-    output) or ids; `pieces` are the (tag, length) that each prompt consists of.
+    output), class_id (0), class_names or ids; `pieces` are the (tag, length) that each
+    prompt consists of.
     """
     pieces = columns.pop("pieces", None)
     if pieces is not None:
@@ -68,6 +71,7 @@ def table(*rows: Sequence[float], max_concurrency: int | None = None, **columns:
         "max_tokens": tokens,
         "predicted_tokens": tokens.astype(np.float64),
         "priority": np.zeros(n, np.int64),
+        "class_id": np.zeros(n, np.int64),
     }
     for name, value in columns.items():
         given[name] = np.asarray(value, given[name].dtype) if name in given else value
@@ -75,7 +79,6 @@ def table(*rows: Sequence[float], max_concurrency: int | None = None, **columns:
         arrival_s=np.array(arrival_s, np.float64),
         prompt_tokens=np.array(prompt, np.int64),
         output_tokens=tokens,
-        class_id=np.zeros(n, np.int64),
         max_concurrency=max_concurrency,
         **given,
     )
@@ -93,6 +96,7 @@ def fleet(
     events: bool = False,
     coast: bool = True,
     frontend_s: float = 0.0,
+    ttft_limit_s: Any = None,
     **limits: float,
 ) -> Fleet:
     """A fleet in which nothing has happened: 4 seats, 16 tokens per step, ample KV."""
@@ -109,7 +113,6 @@ def fleet(
         "hold_finished": static,
         **limits,
     }
-    keys = {"sjf": requests.predicted_tokens, "priority": requests.priority.astype(np.float64)}
     if isinstance(policy, str):
         policy = import_module(f"simulator.schedulers.{policy}").compose
     made = Fleet(
@@ -119,7 +122,7 @@ def fleet(
         compose=policy,
         replicas=replicas,
         frontend_s=frontend_s,
-        order_key=keys.get(order),
+        order=make_order(order, requests, ttft_limit_s=ttft_limit_s),
         reserves_declared=static,
         events=events,
     )

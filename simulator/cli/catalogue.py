@@ -18,6 +18,7 @@ class Kind(StrEnum):
     gpus = "gpus"
     engines = "engines"
     schedulers = "schedulers"
+    orders = "orders"
     scenarios = "scenarios"
     traces = "traces"
 
@@ -137,6 +138,15 @@ def _schedulers() -> Table:
     return table
 
 
+def _orders() -> Table:
+    from simulator.scenario import ORDERS
+
+    table = _table("Orders of the queue (your own: scheduler.order: module:attr)", "name", "rule")
+    for name, rule in ORDERS.items():
+        table.add_row(name, rule)
+    return table
+
+
 def _scenarios() -> Table:
     from simulator.scenario import builtin_scenarios
     from simulator.scenario.builtin import question_of
@@ -161,6 +171,7 @@ _LISTS = {
     Kind.gpus: _gpus,
     Kind.engines: _engines,
     Kind.schedulers: _schedulers,
+    Kind.orders: _orders,
     Kind.scenarios: _scenarios,
     Kind.traces: _traces,
 }

@@ -13,6 +13,7 @@ from simulator.engine.fleet import Fleet
 from simulator.engine.state import PAGED, PREFIX
 from simulator.recording import FINISHED, REJECTED
 from simulator.schedulers import chunked_prefill
+from simulator.schedulers.orders import make_order
 
 Record = dict[str, Any]
 
@@ -41,9 +42,7 @@ def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]
             config["max_num_batched_tokens"], config["max_num_seqs"]
         ),
         compose=chunked_prefill.compose,
-        order_key=case.requests.priority.astype(np.float64)
-        if config["policy"] == "priority"
-        else None,
+        order=make_order(config["policy"], case.requests),
         events=True,
     )
     rows = np.flatnonzero(~fleet.is_rejected())

@@ -12,19 +12,19 @@ from cost_models import StepCost
 from cost_models.kernel import CostTables
 from simulator.engine import state
 from simulator.engine.log import EVENT
-from simulator.engine.state import NEVER, NOBODY, Engine, PrefixPool, Records
+from simulator.engine.state import NEVER, NOBODY, Engine, FairShares, PrefixPool, Records
 
 CACHE_LINE_BYTES = 64
 LOG_STEPS = 1 << 16  # rows of the step log between two drains
 
 
-def limits_record(limits: Mapping[str, float], *, keyed_order: bool, coast: bool) -> Records:
+def limits_record(limits: Mapping[str, float], *, order: int, coast: bool) -> Records:
     """(1,) LIMITS from names and values; those left out are 0."""
     record = np.zeros(1, state.LIMITS)
     record["max_queue"] = np.iinfo(np.int64).max
     record["stream"] = 1
     record["depth"] = 1
-    record["keyed_order"] = keyed_order
+    record["order"] = order
     record["coast"] = coast
     for name, value in limits.items():
         record[name] = value
@@ -38,6 +38,7 @@ def allocate(
     requests: int,
     longest: int,
     segments: NDArray[np.int64],
+    tenants: int,
     cost: CostTables,
     events: bool,
 ) -> Engine:
@@ -47,6 +48,7 @@ def allocate(
     ----------
     requests : their number; `longest`: most tokens that one of them can come to.
     segments : (G, 2) int64 tag and length of the pieces of prompts.
+    tenants : how many share the queue by service; 0 under another order than fair.
     """
     seats = min(max(int(limits["max_num_seqs"][0]), int(limits["batch_size"][0])), requests)
     fleet = np.zeros(replicas, state.REPLICA)
@@ -78,6 +80,11 @@ def allocate(
         phases=np.zeros((replicas, max(1, int(limits["block_size"][0]))), np.int64),
         extents=np.zeros((replicas, seats if contiguous else 0, 2), np.int64),
         prefix=_prefix_pool(limits[0], replicas, seats, longest, segments),
+        shares=FairShares(
+            service=np.zeros((replicas, tenants), np.int64),
+            roots=np.full((replicas, tenants), NOBODY),
+            last_left=np.zeros(replicas, np.int64),
+        ),
         cost=cost,
     )
 
@@ -118,11 +125,12 @@ def _prefix_pool(
 def empty_engine() -> Engine:
     """An engine with nothing to do; every engine has its type."""
     return allocate(
-        limits_record({}, keyed_order=False, coast=True),
+        limits_record({}, order=state.FCFS, coast=True),
         replicas=1,
         requests=0,
         longest=0,
         segments=np.zeros((0, 2), np.int64),
+        tenants=0,
         cost=StepCost.linear(1.0, 0.0).tables(1, 1),
         events=False,
     )

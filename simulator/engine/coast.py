@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from cost_models.jit import njit
 from cost_models.kernel import step_time
-from simulator.engine.state import NOBODY, NUM_STEPS, PREFIX, Engine
+from simulator.engine import fair
+from simulator.engine.state import FAIR, NOBODY, NUM_STEPS, PREFIX, Engine
 from simulator.engine.step import start_flight
 from simulator.kv_cache.paged import blocks_for
 from simulator.kv_cache.prefix import register_full, take
@@ -33,6 +34,7 @@ def coast(engine: Engine, r: int, until: float) -> None:
         or step.sampled_tokens < members
         or step.preempted > 0
         or replica.padded_tokens > 0
+        or (limits.order == FAIR and replica.waiting > 0 and members < limits.max_num_seqs)
     ):
         return
     next_arrival_s = until
@@ -82,6 +84,8 @@ def coast(engine: Engine, r: int, until: float) -> None:
         start_flight(engine, r, replica.oldest, step.end_s)
     if steps == 0:
         return
+    if limits.order == FAIR:
+        fair.charge_steps(engine, r, steps)
     replica.clock_s = step.start_s
     replica.kv_tokens = step.kv_tokens
     for k in range(members):

@@ -14,7 +14,17 @@ from simulator.engine.advance import LOG_FULL, Compose
 from simulator.engine.allocate import allocate, limits_record
 from simulator.engine.compiled import runner
 from simulator.engine.drain import LogBook
-from simulator.engine.state import CONTIGUOUS, DONE, NOBODY, NUM_ENDED, REJECTED, Engine
+from simulator.engine.queue import ARRIVAL_ORDER, Order
+from simulator.engine.state import (
+    CONTIGUOUS,
+    DONE,
+    FAIR,
+    FCFS,
+    NOBODY,
+    NUM_ENDED,
+    REJECTED,
+    Engine,
+)
 from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording
 from simulator.workload.requests import Requests
 
@@ -46,7 +56,7 @@ class Fleet:
     compose : the policy, see `simulator.engine.verbs`.
     replicas : their number.
     frontend_s : between the arrival of a request and its engine's queue (HTTP, tokeniser).
-    order_key : (N,) float64, smaller is served first; None is fcfs.
+    order : in which the queue is served, see `simulator.schedulers.orders`.
     reserves_declared : the policy or the allocator reserves prompt + max_tokens, so that a
         request for which the pool is too small could never start.
     events : keep an event log, for conformance and integrity checks; switches coasting off.
@@ -61,7 +71,7 @@ class Fleet:
         compose: Compose,
         replicas: int = 1,
         frontend_s: float = 0.0,
-        order_key: NDArray[np.float64] | None = None,
+        order: Order = ARRIVAL_ORDER,
         reserves_declared: bool = False,
         events: bool = False,
     ) -> None:
@@ -69,11 +79,12 @@ class Fleet:
         self.frontend_s = frontend_s
         self._sent_s = requests.arrival_s.copy()
         self.engine = allocate(
-            limits_record(limits, keyed_order=order_key is not None, coast=not events),
+            limits_record(limits, order=order.kind, coast=not events),
             replicas=replicas,
             requests=len(requests),
             longest=self._longest(limits),
             segments=requests.segments,
+            tenants=len(requests.class_names) if order.kind == FAIR else 0,
             cost=cost,
             events=events,
         )
@@ -81,7 +92,7 @@ class Fleet:
         self.log_book = LogBook()
         self._seen_ends = 0
         self.on_progress: Callable[[], None] | None = None
-        self._describe_requests(order_key)
+        self._describe_requests(order)
         self._reject_hopeless(reserves_declared)
 
     def _longest(self, limits: Mapping[str, float]) -> int:
@@ -91,7 +102,7 @@ class Fleet:
         longest = int((self.requests.prompt_tokens + self.requests.output_tokens).max())
         return min(longest, int(limits["max_model_len"]))
 
-    def _describe_requests(self, order_key: NDArray[np.float64] | None) -> None:
+    def _describe_requests(self, order: Order) -> None:
         table, requests = self.engine.requests, self.requests
         limit = self.engine.limits["max_model_len"][0]
         table["prompt_tokens"] = requests.prompt_tokens
@@ -103,8 +114,9 @@ class Fleet:
         table["arrival_s"] = requests.arrival_s
         table["first_segment"] = requests.segment_offsets[:-1]
         table["num_segments"] = np.diff(requests.segment_offsets)
-        if order_key is not None:
-            table["order_key"] = order_key
+        table["tenant"] = requests.class_id
+        if order.kind not in (FCFS, FAIR):
+            table["order_key"] = order.key
             table["id_rank"] = requests.id_rank()
 
     def _reject_hopeless(self, reserves_declared: bool) -> None:

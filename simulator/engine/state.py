@@ -25,6 +25,10 @@ NEVER = np.inf
 # Allocators (kv_cache/).
 PAGED, CONTIGUOUS, PREFIX = 0, 1, 2
 
+# Orders of the waiting queue (schedulers/orders.py): in order of arrival; by `order_key`; by
+# what is left of it; by its distance from the arrival; by the service of the tenant.
+FCFS, BY_KEY, BY_REMAINING, BY_DEADLINE, FAIR = 0, 1, 2, 3, 4
+
 REQUEST = np.dtype(
     [
         # first cache line: what composing and launching a step touch
@@ -52,11 +56,12 @@ REQUEST = np.dtype(
         ("left", "i8"),  # children in the queue's heap
         ("right", "i8"),
         ("next", "i8"),  # successor in the inbox
-        ("order_key", "f8"),  # key under an order other than fcfs
+        ("order_key", "f8"),  # what `key` comes from under an order other than fcfs
         ("segment_start", "i8"),  # ... and the position in the prompt at which that starts
         # fourth: the rest
         ("first_segment", "i8"),  # the content of its prompt
-        ("num_segments", "i8"),
+        ("num_segments", "i4"),
+        ("tenant", "i4"),  # row of `FairShares.service` under the order fair
         ("extent_start", "i8"),  # contiguous allocator: first block of its reservation
         ("replica", "i4"),
         ("reject_reason", "i4"),
@@ -110,7 +115,7 @@ LIMITS = np.dtype(
         ("long_prefill_token_threshold", "i8"),
         ("chunked_prefill", "i8"),
         ("reserve_full_isl", "i8"),
-        ("keyed_order", "i8"),  # 0: fcfs; 1: by order_key, also when choosing victims
+        ("order", "i8"),  # FCFS ... FAIR, also when choosing victims
         ("max_queue", "i8"),
         ("allocator", "i8"),
         ("batch_size", "i8"),  # static
@@ -195,6 +200,21 @@ class PrefixPool(Struct):
     segments: NDArray[np.int64]
 
 
+class FairShares(Struct):
+    """Who has been served how much; all arrays are empty under another order than fair.
+
+    Attributes
+    ----------
+    service : (R, T) int64 counter of each tenant: weighted tokens, lifted where it came back
+    roots : (R, T) int64 the tenant's own queue, NOBODY if none of it waits
+    last_left : (R,) int64 the tenant that left the queue last
+    """
+
+    service: NDArray[np.int64]
+    roots: NDArray[np.int64]
+    last_left: NDArray[np.int64]
+
+
 class Engine(Struct):
     """Everything that a kernel can read or write.
 
@@ -214,6 +234,7 @@ class Engine(Struct):
     phases : (R, block_size) int64 scratch of the coasting kernel
     extents : (R, S, 2) int64 start and end block of contiguous reservations
     prefix : the blocks of the prefix allocator
+    shares : the tenants' service under the order fair
     cost : prices of a step
     """
 
@@ -231,4 +252,5 @@ class Engine(Struct):
     phases: NDArray[np.int64]
     extents: NDArray[np.int64]
     prefix: PrefixPool
+    shares: FairShares
     cost: CostTables

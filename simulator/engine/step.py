@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cost_models.jit import inlined, njit
 from cost_models.kernel import step_time
-from simulator.engine import log
+from simulator.engine import fair, log
 from simulator.engine.queue import drop_ended, push
 from simulator.engine.state import (
     CONTIGUOUS,
     DONE,
+    FAIR,
     NOBODY,
     NUM_ENDED,
     NUM_GAPS,
@@ -199,6 +200,8 @@ def commit(engine: Engine, r: int) -> int:
     emitters = engine.emitters[r, replica.oldest]
     end = step.end_s
     streaming = ended = left = delivered = 0
+    if limits.order == FAIR:
+        fair.charge_outputs(engine, r, replica.oldest)
     for k in range(step.sampled_tokens):
         i = emitters[k]
         request = engine.requests[i]

@@ -27,11 +27,12 @@ from simulator.scenario.lengths import (
 from simulator.scenario.resolve import resolve
 from simulator.scenario.resolved import Resolved
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.scheduler import POLICIES, SchedulerSpec, StaticSpec
+from simulator.scenario.scheduler import ORDERS, POLICIES, SchedulerSpec, StaticSpec
 from simulator.scenario.slo import GoodputThreshold, SloSpec, SloTarget
 from simulator.scenario.workload import LognormalError, TraceSpec, WorkloadSpec
 
 __all__ = [
+    "ORDERS",
     "POLICIES",
     "ArrivalsSpec",
     "AzureCodeLengths",

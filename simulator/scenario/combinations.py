@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator.scenario.scenario import Scenario
 
+BY_PREDICTION = ("sjf", "srpt")  # orders that need workload.predictor
+
 
 def why_not(scenario: Scenario, key: str) -> str | None:
     """What keeps a scenario from switching `key` on; None if nothing does."""
@@ -29,11 +31,7 @@ def check_combinations(scenario: Scenario) -> None:
         One sentence that names both keys.
     """
     workload, scheduler, kv_cache = scenario.workload, scenario.scheduler, scenario.kv_cache
-    if scheduler.order == "sjf" and workload.predictor is None:
-        raise ValueError(
-            "scheduler.order is sjf, which needs predicted output lengths; give "
-            "workload.predictor: oracle, class_mean or {lognormal_error: 0.5}"
-        )
+    _check_order(scenario)
     contiguous = kv_cache.allocator == "contiguous"
     if contiguous and scheduler.policy != "static" and workload.max_tokens is None:
         raise ValueError(
@@ -53,6 +51,34 @@ def check_combinations(scenario: Scenario) -> None:
         )
 
 
+def _check_order(scenario: Scenario) -> None:
+    """An order needs what it sorts by."""
+    order, workload = scenario.scheduler.order, scenario.workload
+    if order in BY_PREDICTION and workload.predictor is None:
+        raise ValueError(
+            f"scheduler.order is {order}, which needs predicted output lengths; give "
+            "workload.predictor: oracle, class_mean or {lognormal_error: 0.5}"
+        )
+    slos = (scenario.slo, *(spec.slo for spec in workload.classes))
+    if order == "edf" and all(slo.ttft_limit_ms is None for slo in slos):
+        raise ValueError(
+            "scheduler.order is edf, which needs to know when first tokens are due; give a limit "
+            "on TTFT in slo or in a class's slo, such as ttft_ms: 500"
+        )
+    if order == "fair" and not _several_classes(scenario):
+        raise ValueError(
+            "scheduler.order is fair, which shares the engine between classes, but the workload "
+            "has no two of them; give workload.classes, or take another order"
+        )
+
+
+def _several_classes(scenario: Scenario) -> bool:
+    """Whether there may be more than one class: a trace tells only when it is read."""
+    workload = scenario.workload
+    by_column = workload.trace is not None and workload.trace.class_column is not None
+    return by_column or len(workload.classes) > 1
+
+
 def without_effect(scenario: Scenario) -> list[str]:
     """One sentence for each setting that changes nothing beside the others.
 
@@ -70,9 +96,9 @@ def without_effect(scenario: Scenario) -> list[str]:
         idle.append("scheduler.max_num_batched_tokens: no effect with static, but on memory")
     if policy != "static" and scheduler.static != type(scheduler.static)():
         idle.append(f"scheduler.static: no effect with {policy}")
-    if workload.predictor is not None and order != "sjf":
+    if workload.predictor is not None and order not in BY_PREDICTION and ":" not in order:
         idle.append(f"workload.predictor: no effect with order {order}")
-    if order == "sjf" and workload.predictor == "class_mean" and len(workload.classes) < 2:
+    if order in BY_PREDICTION and workload.predictor == "class_mean" and len(workload.classes) < 2:
         idle.append("workload.predictor: class_mean of one class is the same for all requests")
     priorities = {spec.priority for spec in workload.classes}
     if order == "priority" and len(priorities) < 2 and workload.trace is None:

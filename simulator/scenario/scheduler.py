@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Section
@@ -16,15 +16,34 @@ POLICIES = {
     "orca": "whole prompts mixed with decodes",
     "chunked_prefill": "vLLM V1: decodes and prompt chunks share a token budget",
 }
-_USER_POLICY = re.compile(r"[^:\s]+:[A-Za-z_]\w*")
+ORDERS = {
+    "fcfs": "in order of arrival; who was preempted goes in front",
+    "sjf": "least predicted output first",
+    "srpt": "least predicted output still to come first",
+    "priority": "by the class's or the trace's priority, as vLLM does",
+    "edf": "earliest deadline of the first token first: arrival + limit on TTFT",
+    "fair": "the class that has been served least first (virtual token counter)",
+}
+_USER_CODE = re.compile(r"[^:\s]+:[A-Za-z_]\w*")
 
 
-def _known_policy(name: str) -> str:
-    if name not in POLICIES and not _USER_POLICY.fullmatch(name):
-        raise PydanticCustomError(
-            "not_allowed", "not allowed", {"allowed": [*POLICIES, "module:attr"]}
-        )
-    return name
+def _known_or_own(known: dict[str, str]) -> AfterValidator:
+    """Accept a name of `known`, or a user's code."""
+
+    def check(name: str) -> str:
+        if name not in known and not _USER_CODE.fullmatch(name):
+            raise PydanticCustomError(
+                "not_allowed", "not allowed", {"allowed": [*known, "module:attr"]}
+            )
+        return name
+
+    return AfterValidator(check)
+
+
+def _in_schema(known: dict[str, str]) -> WithJsonSchema:
+    return WithJsonSchema(
+        {"type": "string", "anyOf": [{"enum": [*known]}, {"pattern": f"^{_USER_CODE.pattern}$"}]}
+    )
 
 
 class StaticSpec(Section):
@@ -40,10 +59,11 @@ class StaticSpec(Section):
 class SchedulerSpec(Section):
     """Policy, queue order and limits; names and rules are vLLM's."""
 
-    policy: Annotated[str, AfterValidator(_known_policy)] = "chunked_prefill"
+    policy: Annotated[str, _known_or_own(POLICIES), _in_schema(POLICIES)] = "chunked_prefill"
     """static, continuous, orca, chunked_prefill, or your own as module:attr"""
-    order: Literal["fcfs", "sjf", "priority"] = "fcfs"
-    """order of the waiting queue"""
+    order: Annotated[str, _known_or_own(ORDERS), _in_schema(ORDERS)] = "fcfs"
+    """order of the waiting queue: fcfs, sjf, srpt, priority, edf, fair, or your own function of
+    the requests as module:attr"""
     max_num_seqs: Count | None = None
     """requests running at once; null: the engine release's default for this GPU"""
     max_num_batched_tokens: Count | None = None

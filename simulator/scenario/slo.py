@@ -94,5 +94,16 @@ class SloSpec(RootModel[dict[str, Positive]]):
             if key in GOODPUT_KEYS
         )
 
+    @property
+    def ttft_limit_ms(self) -> float | None:
+        """When a first token is due: the tightest limit on TTFT, of requests or of a percentile."""
+        limits = [threshold.limit_ms for threshold in self.goodput if threshold.metric == "ttft"]
+        limits += [
+            target.limit_ms
+            for target in self.targets
+            if target.metric == "ttft" and target.percentile is not None
+        ]
+        return min(limits, default=None)
+
     def __bool__(self) -> bool:
         return bool(self.root)

@@ -28,12 +28,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
         "random", "least_kv", "power_of_two", "prefix_affinity",
     ),
     "scheduler.policy": ("sglang",),
-    "scheduler.order": ("srpt", "edf", "fair"),
     "scheduler.preemption": ("swap",),
 }  # fmt: skip
-
-# Keys whose value may name the user's own code in the contract, but not yet here.
-PLUG_INS = ("scheduler.order",)
 
 
 def nearest(name: str, allowed: list[str]) -> str | None:
@@ -60,8 +56,7 @@ def first_unsupported(data: dict[str, Any]) -> tuple[Path, str] | None:
     for pattern, values in VALUES.items():
         for holder, path in _find(data, pattern.split("."), ()):
             value = holder[path[-1]]
-            own_code = pattern in PLUG_INS and isinstance(value, str) and ":" in value
-            if own_code or any(value is v or (value == v and v is not True) for v in values):
+            if any(value is v or (value == v and v is not True) for v in values):
                 text = "true" if value is True else value
                 sentence = f"{dotted(path)}: {text} is not supported by {program()}"
                 return path, f"{sentence}; choose another value or remove it"

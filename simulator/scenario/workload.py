@@ -97,7 +97,7 @@ class WorkloadSpec(Section):
     shared_prefix_tokens: NonNegativeCount | None = None
     """leading tokens of each prompt that all prompts have in common: a system prompt"""
     predictor: PredictorSpec | None = None
-    """predicts output lengths, for scheduler.order: sjf"""
+    """predicts output lengths, for scheduler.order: sjf and srpt"""
     classes: Annotated[tuple[ClassSpec, ...], Field(strict=False)] = ()
 
     @model_validator(mode="before")

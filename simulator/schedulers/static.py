@@ -10,7 +10,8 @@ front, so the memory caps the batch before it starts.
 from __future__ import annotations
 
 from cost_models.jit import njit
-from simulator.engine.state import NOBODY, Engine
+from simulator.engine.queue import oldest_arrival_s
+from simulator.engine.state import Engine
 from simulator.engine.verbs import (
     grow,
     head,
@@ -27,30 +28,6 @@ from simulator.kv_cache.paged import blocks_for
 
 
 @njit
-def _oldest_arrival_s(engine: Engine, r: int) -> float:
-    """Arrival of the request that has waited longest, which only under fcfs is the head.
-
-    Walks the queue's heap with the running row as the stack: nobody runs, and fewer wait
-    than a batch has seats.
-    """
-    stack = engine.running[r]
-    stack[0] = head(engine, r)
-    oldest_s = engine.requests[stack[0]].arrival_s
-    size = 1
-    while size > 0:
-        size -= 1
-        request = engine.requests[stack[size]]
-        oldest_s = min(oldest_s, request.arrival_s)
-        if request.left != NOBODY:
-            stack[size] = request.left
-            size += 1
-        if request.right != NOBODY:
-            stack[size] = request.right
-            size += 1
-    return float(oldest_s)
-
-
-@njit
 def compose(engine: Engine, r: int, now: float) -> int:
     """Compose one step of replica `r`."""
     if num_running(engine, r) > 0:
@@ -64,7 +41,7 @@ def compose(engine: Engine, r: int, now: float) -> int:
     if num_waiting(engine, r) == 0:
         return 0
     if num_waiting(engine, r) < limits.batch_size:
-        send_at_s = _oldest_arrival_s(engine, r) + limits.max_wait_s
+        send_at_s = oldest_arrival_s(engine, r) + limits.max_wait_s
         if now < send_at_s:
             sleep_until(engine, r, send_at_s)
             return 0

@@ -47,7 +47,11 @@ REFUSED = {
     "slo.p99_ttft_ms=-5": ["slo.p99_ttft_ms is -5", "greater than 0"],
     "workload.predictor={lognormal_error: -1}": ["lognormal_error is -1", "at least 0"],
     # names
-    "scheduler.order=fcsf": ["scheduler.order is 'fcsf'", "fcfs, sjf, priority", "mean fcfs?"],
+    "scheduler.order=fcsf": [
+        "scheduler.order is 'fcsf'",
+        "fcfs, sjf, srpt, priority",
+        "mean fcfs?",
+    ],
     "scheduler.policy=chunked": ["policy is 'chunked'", "static, continuous", "chunked_prefill?"],
     "scheduler.policy='mine:'": ["scheduler.policy is 'mine:'", "module:attr"],
     "workload.arrivals.process=poison": ["'poison'", "poisson, constant, gamma", "mean poisson?"],
@@ -80,8 +84,6 @@ REFUSED = {
     "workload.sessions={mean_turns: 0}": ["mean_turns is 0", "at least 1"],
     "workload.arrivals.think_time_s=2": ["workload.arrivals.think_time_s is not a key"],
     "scheduler.policy=sglang": ["scheduler.policy: sglang is not supported"],
-    "scheduler.order=edf": ["scheduler.order: edf is not supported"],
-    "scheduler.order=mine:order": ["scheduler.order: mine:order is not supported"],
     "scheduler.preemption=swap": ["scheduler.preemption: swap is not supported"],
     "cost_model={kind: table}": ["cost_model.path", "is missing"],
     # impossible together
@@ -101,6 +103,11 @@ REFUSED = {
         "kv_cache.enable_prefix_caching is true, but the allocator contiguous",
     ],
     "scheduler.order=sjf": ["scheduler.order is sjf", "workload.predictor"],
+    "scheduler.order=srpt": ["scheduler.order is srpt", "workload.predictor"],
+    "scheduler.order=edf; slo={}": ["scheduler.order is edf", "a limit on TTFT"],
+    "scheduler.order=edf; slo={mean_ttft_ms: 5}": ["scheduler.order is edf", "a limit on TTFT"],
+    "scheduler.order=fair": ["scheduler.order is fair", "workload.classes"],
+    "scheduler.order='mine:'": ["scheduler.order is 'mine:'", "module:attr"],
     "kv_cache.allocator=contiguous": ["contiguous", "workload.max_tokens"],
     "scheduler.max_num_batched_tokens=4; scheduler.max_num_seqs=8": [
         "scheduler.max_num_batched_tokens is 4",

@@ -1,0 +1,89 @@
+"""The order fair: the tenant that has been served least goes first.
+
+Virtual token counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI
+2024, algorithm 1): a tenant's counter grows by INPUT_WEIGHT for each token of a prompt that
+is admitted and by OUTPUT_WEIGHT for each token that is generated.  A tenant that comes back
+to the queue is lifted to the least counter of those that wait, or where nobody does to that
+of the tenant that left last, so that idleness is no credit.  The service of any two
+tenants that both wait all the time never differs by more than 2 max(INPUT_WEIGHT x
+longest prompt, OUTPUT_WEIGHT x tokens that fit in the KV cache) (their theorem 4.4).
+
+Each tenant has a heap of its own; the queue's root is the root of the least counter.
+"""
+
+from __future__ import annotations
+
+from cost_models.jit import njit
+from simulator.engine.heap import merge, without_ended, without_root
+from simulator.engine.state import DONE, NOBODY, Engine
+
+INPUT_WEIGHT, OUTPUT_WEIGHT = 1, 2  # as in the paper
+
+
+@njit
+def choose(engine: Engine, r: int) -> None:
+    """Let the queue start with the tenant of the least counter, the first on a tie."""
+    service = engine.shares.service[r]
+    roots = engine.shares.roots[r]
+    least = NOBODY
+    for tenant in range(roots.shape[0]):
+        if roots[tenant] != NOBODY and (least == NOBODY or service[tenant] < service[least]):
+            least = tenant
+    engine.replicas[r].queue_root = NOBODY if least == NOBODY else roots[least]
+
+
+@njit
+def join(engine: Engine, r: int, i: int) -> None:
+    """Queue request `i` with those of its tenant."""
+    tenant = engine.requests[i].tenant
+    service = engine.shares.service[r]
+    roots = engine.shares.roots[r]
+    if roots[tenant] == NOBODY:
+        floor_of = engine.shares.last_left[r]
+        if engine.replicas[r].queue_root != NOBODY:
+            floor_of = engine.requests[engine.replicas[r].queue_root].tenant
+        service[tenant] = max(service[tenant], service[floor_of])
+    roots[tenant] = merge(engine, roots[tenant], i)
+    choose(engine, r)
+
+
+@njit
+def leave(engine: Engine, r: int) -> None:
+    """Take the head out; its tenant pays for the prompt when it is admitted first."""
+    i = engine.replicas[r].queue_root
+    request = engine.requests[i]
+    engine.shares.roots[r, request.tenant] = without_root(engine, i)
+    engine.shares.last_left[r] = request.tenant
+    if request.preemptions == 0:
+        engine.shares.service[r, request.tenant] += INPUT_WEIGHT * request.prompt_tokens
+
+
+@njit
+def drop_ended(engine: Engine, r: int) -> None:
+    """As `queue.drop_ended`, for the queue of each tenant."""
+    roots = engine.shares.roots[r]
+    for tenant in range(roots.shape[0]):
+        before = roots[tenant]
+        roots[tenant] = without_ended(engine, before)
+        if before != NOBODY and roots[tenant] == NOBODY:
+            engine.shares.last_left[r] = tenant
+    choose(engine, r)
+
+
+@njit
+def charge_outputs(engine: Engine, r: int, place: int) -> None:
+    """Charge the tokens that flight `place`, about to be committed, delivers."""
+    for k in range(engine.flights[r, place].sampled_tokens):
+        request = engine.requests[engine.emitters[r, place, k]]
+        if request.state != DONE:
+            engine.shares.service[r, request.tenant] += OUTPUT_WEIGHT
+    choose(engine, r)
+
+
+@njit
+def charge_steps(engine: Engine, r: int, steps: int) -> None:
+    """Charge `steps` steps in which every running request decoded."""
+    for k in range(engine.replicas[r].running):
+        tenant = engine.requests[engine.running[r, k]].tenant
+        engine.shares.service[r, tenant] += OUTPUT_WEIGHT * steps
+    choose(engine, r)
