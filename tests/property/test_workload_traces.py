@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.workload.traces import FORMATS, read_trace
+from simulator.workload.traces import FORMATS, pieces, read_trace, table
+from simulator.workload.traces.layout import Layout
 from simulator.workload.traces.source import Source
-from simulator.workload.traces.table import read_columns, read_rows
 
 FEW = settings(
-    max_examples=200,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -130,7 +130,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-@settings(FEW, max_examples=60)
+@settings(FEW, max_examples=40)
 @given(st.data())
 def test_damaged_sessions_give_a_result_or_a_sentence(tmp_path, name, data):
     path = tmp_path / "trace"
@@ -188,20 +188,63 @@ cells = st.text(alphabet="0123456789+-.eExXaN \t", max_size=6)
 @example([("1", "0x10", "7")])
 @example([("1", " 7\t", "007")])
 @example([("1e400", "1", "1")])
-def test_what_is_read_by_columns_is_read_the_same_by_rows(tmp_path, rows):
+def test_what_is_read_by_columns_is_read_the_same_by_rows(tmp_path, monkeypatch, rows):
     path = tmp_path / "trace.csv"
     text = io.StringIO()
     text.write("arrival_s,prompt_tokens,output_tokens\n")
     text.writelines(",".join(row) + "\n" for row in rows)
     path.write_text(text.getvalue())
-    source, layout = Source.of(path), FORMATS["csv"]
-    table = read_columns(source, layout)
-    if table is None:
-        return
-    again = read_rows(source, layout, "error")
-    assert table.columns.keys() == again.columns.keys()
-    for role, values in table.columns.items():
-        assert values.tolist() == again.columns[role].tolist()
+    check_both_ways(path, FORMATS["csv"], monkeypatch)
+
+
+def check_both_ways(path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading in pieces gives what reading row by row gives: columns, places, sentences."""
+    source = Source.of(path)
+    results: list[object] = []
+    for in_pieces in (True, False):
+        with monkeypatch.context() as patch:
+            if not in_pieces:
+                patch.setattr(table, "pieces", lambda source, names: None)
+            for on_bad_row in ("skip", "error"):
+                try:
+                    read = table.read_table(source, layout, on_bad_row)
+                except InputError as error:
+                    results.append(str(error))
+                    continue
+                columns = {role: values.tolist() for role, values in read.columns.items()}
+                results.append((columns, read.rows_read, read.skipped, read.quirks))
+    assert results[:2] == results[2:]
+
+
+lines = st.sampled_from([
+    "2024-05-12 00:00:00.5,12,3", "2024-05-12T00:00:01Z,5,6", "2024-05-12 01:00:00+02:00,5,6",
+    "2024-05-12 00:00:02,0,3", "x,1,1", "2024-05-12 00:00:03,1", "", '"2024-05-12 00:00:04",7,"8"',
+    "2024-05-12 00:00:05,NaN,1", "2024-05-12 00:00:05,1,1,1", '2024-05-12 00:00:06,"1\n",1',
+    '2024-05-12 00:00:07,"1,1', "2024-05-12 00:00:08,,1", "2024-05-12 00:00:09,1e1,2\r",
+])  # fmt: skip
+
+
+@settings(FEW, max_examples=120)
+@given(st.lists(lines, max_size=40), st.booleans(), st.integers(1, 200))
+def test_pieces_of_any_size_give_the_same(tmp_path, monkeypatch, rows, ended, size):
+    path = tmp_path / "trace.csv"
+    text = "\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n" * ended
+    path.write_bytes(text.encode())
+    monkeypatch.setattr(pieces, "PIECE_BYTES", size)
+    monkeypatch.setattr(pieces, "LEAST_BYTES", size // 4)
+    check_both_ways(path, FORMATS["azure"], monkeypatch)
+
+
+@settings(FEW, max_examples=50)
+@given(st.lists(st.one_of(st.integers(-1, 9), st.none()), min_size=1, max_size=40))
+def test_parquet_in_pieces_gives_the_same(tmp_path, monkeypatch, prompts):
+    path = tmp_path / "trace.parquet"
+    n = len(prompts)
+    columns = {"arrival_s": [1.0] * n, "prompt_tokens": prompts, "output_tokens": [2] * n}
+    pq.write_table(pa.table(columns), path)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 16)
+    monkeypatch.setattr(pieces, "LEAST_ROWS", 2)
+    check_both_ways(path, FORMATS["csv"], monkeypatch)
 
 
 @FEW

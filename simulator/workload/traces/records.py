@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -72,10 +73,15 @@ def records(source: Source) -> Iterator[Record]:
     try:
         yield from reader[source.kind](source)
     except UNREADABLE as error:
-        raise InputError(
-            f"{source.path}: cannot be read to its end ({one_line(error)}); the file is damaged "
-            "or cut short, copy it again"
-        ) from error
+        raise damaged(source, error) from error
+
+
+def damaged(source: Source, error: Exception) -> InputError:
+    """The error for a file that ends in the middle of something."""
+    return InputError(
+        f"{source.path}: cannot be read to its end ({one_line(error)}); the file is damaged or cut "
+        "short, copy it again"
+    )
 
 
 def _header(source: Source) -> list[str]:
@@ -97,37 +103,44 @@ def _header(source: Source) -> list[str]:
 
 
 def _csv(source: Source) -> Iterator[Record]:
-    names = _header(source)
     with source.open() as stream:
-        lines = _Lines(stream, "")
-        reader = csv.reader(lines)
-        past_header = False
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                raise InputError(
-                    f"{source.path}, line {line}: is not CSV ({one_line(error)}); "
-                    "look for a quote that is never closed"
-                ) from error
-            if row is None:
-                return
-            if not row:
-                continue
-            if not past_header:
-                past_header = True
-                continue
-            spans = reader.line_num > line
-            place = f"line {line}"
-            if spans:
-                place = f"lines {line} to {reader.line_num}, which one quoted cell spans"
-            if len(row) == len(names):
-                yield Record(place, dict(zip(names, row, strict=True)), spans_lines=spans)
-                continue
-            fault = f"has {'fewer' if len(row) < len(names) else 'more'} cells than the header"
-            cut = "" if lines.ended else " (the file ends inside this line)"
-            yield Record(place, {}, fault + cut, spans)
+        yield from csv_records(stream, _header(source), source.path)
+
+
+def csv_records(
+    stream: pa.NativeFile, names: list[str], path: Path, *, first_line: int = 0
+) -> Iterator[Record]:
+    """Rows of CSV text: of a file from its header on, or from line `first_line` on."""
+    lines = _Lines(stream, "")
+    reader = csv.reader(lines)
+    past_header = first_line > 0
+    before = max(first_line - 1, 0)
+    while True:
+        line = before + reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"{path}, line {line}: is not CSV ({one_line(error)}); "
+                "look for a quote that is never closed"
+            ) from error
+        if row is None:
+            return
+        if not row:
+            continue
+        if not past_header:
+            past_header = True
+            continue
+        last = before + reader.line_num
+        place = f"line {line}"
+        if last > line:
+            place = f"lines {line} to {last}, which one quoted cell spans"
+        if len(row) == len(names):
+            yield Record(place, dict(zip(names, row, strict=True)), spans_lines=last > line)
+            continue
+        fault = f"has {'fewer' if len(row) < len(names) else 'more'} cells than the header"
+        cut = "" if lines.ended else " (the file ends inside this line)"
+        yield Record(place, {}, fault + cut, last > line)
 
 
 def _json_lines(source: Source) -> Iterator[Record]:
