@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cost_models import forms, grids, kernel
-from cost_models.calibration import Calibration
+from cost_models.calibration import Decode, Prefill
 from cost_models.catalog import Model
 from cost_models.catalog.model_shape import DTYPE_BYTES
 from cost_models.effects import Effects
-from cost_models.errors import InputError
 
 Array = NDArray[np.float64]
+E = TypeVar("E", Decode, Prefill)
+
+
+def _of_dim(entries: Sequence[E], dim: int) -> list[E]:
+    """The entries of the head size that is nearest by ratio."""
+    nearest = min((entry.head_dim for entry in entries), key=lambda known: abs(np.log(known / dim)))
+    return [entry for entry in entries if entry.head_dim == nearest]
 
 
 class Attention:
@@ -22,32 +31,55 @@ class Attention:
     ----------
     model : its heads, head size and windows.
     tp : tensor-parallel size.
-    calibration : measured attention over a KV cache of the model's type.
+    decode, prefill : measured attention over a KV cache of the model's type.
     effects : what real steps take beyond their kernels.
+    past_s_per_token : of one layer, what a chunk pays for each token that it finds cached
+        beside its products.
 
-    Raises
-    ------
-    InputError : for latent attention, which its tables do not hold.
+    Notes
+    -----
+    Latent attention decodes as one KV head of half the cached vector's width does, shared by
+    all query heads, and prefills with keys and values per head.
     """
 
-    def __init__(self, model: Model, tp: int, calibration: Calibration, effects: Effects):
-        if model.latent is not None:
-            raise InputError(
-                f"{model.name}: steps of models with multi-head latent attention are not priced; "
-                "its memory is known, and cost_model.kind linear or table takes prices of yours."
-            )
-        self.model, self.effects = model, effects
+    def __init__(
+        self,
+        model: Model,
+        tp: int,
+        decode: Sequence[Decode],
+        prefill: Sequence[Prefill],
+        effects: Effects,
+        past_s_per_token: float = 0.0,
+    ):
+        self.model, self.effects, self.past_s_per_token = model, effects, past_s_per_token
         self.heads = model.num_heads // tp
-        self.kv_heads = model.kv_heads_per_rank(tp)
-        self.decode = min(
-            calibration.decode,
-            key=lambda entry: abs(np.log(entry.head_dim / model.head_dim)),
-        )
+        if model.latent is not None:
+            self.kv_heads = 1
+            self.decode_dim, self.prefill_dim = (
+                model.latent.cached // 2,
+                model.latent.prefill_width // 2,
+            )
+        else:
+            self.kv_heads = model.kv_heads_per_rank(tp)
+            self.decode_dim = self.prefill_dim = model.head_dim
+        self.decode = _of_dim(decode, self.decode_dim)[0]
         self.prefill = grids.nearest_heads(
-            [fit for fit in calibration.prefill if fit.head_dim == self.decode.head_dim],
-            self.heads,
-            self.kv_heads,
+            _of_dim(prefill, self.prefill_dim), self.heads, self.kv_heads
         )
+
+    @property
+    def decode_flops_per_token(self) -> float:
+        """FLOPs of one rank per token of context, over the full layers."""
+        latent = self.model.latent
+        per_head = 4 * self.decode_dim
+        if latent is not None:  # the values are part of the cached vector
+            per_head = 2 * (latent.cached + latent.kv_lora_rank)
+        return float(per_head * self.heads * self.model.full_layers)
+
+    @property
+    def prefill_flops_per_pair(self) -> float:
+        """FLOPs of one rank per query and key, over the full layers."""
+        return float(4 * self.prefill_dim * self.heads * self.model.full_layers)
 
     def decode_s(self, seqs: ArrayLike, context: ArrayLike) -> Array:
         """Seconds over all layers: rows `seqs`, columns the `context` of each sequence.
@@ -73,7 +105,7 @@ class Attention:
             rows[:, None],
             columns[None, :],
             self.kv_heads,
-            self.model.head_dim,
+            self.decode_dim,
             DTYPE_BYTES[self.model.kv_dtype],
         )
         if self.decode.heads:
@@ -85,7 +117,7 @@ class Attention:
     def longest_s_per_token(self, padded_seqs: NDArray[np.int64]) -> Array:
         """Seconds per token of the longest context, for each padded number of sequences."""
         longest = self.effects.longest_context
-        if longest is None:
+        if longest is None or self.model.latent is not None:
             return np.zeros(len(padded_seqs))
         by_size = [longest.s_per_token_of(int(size), self.kv_heads) for size in padded_seqs]
         result: Array = self.model.full_layers * np.array(by_size)
@@ -98,7 +130,7 @@ class Attention:
         """
         fit, model = self.prefill.fit, self.model
         layers = model.num_layers
-        per_pair_s = 4 * self.heads * model.head_dim / fit["flops_per_s"]
+        per_pair_s = 4 * self.heads * self.prefill_dim / fit["flops_per_s"]
         coef = np.zeros(kernel.NUM_COEF)
         coef[kernel.PREFILL_BASE] = layers * fit["launch_s"]
         coef[kernel.PREFILL_PER_AREA] = model.full_layers * per_pair_s
@@ -106,6 +138,9 @@ class Attention:
         coef[kernel.PREFILL_PER_TOKEN] += model.windowed_layers * model.window * per_pair_s
         coef[kernel.PREFILL_PER_SEQ] = layers * self.heads * fit["per_seq_head_s"]
         coef[kernel.PREFILL_PER_CHUNK] = model.full_layers * fit["per_kv_s"]
+        coef[kernel.PREFILL_PER_PAST] = layers * self.past_s_per_token
+        if model.latent is not None:  # the effects were measured on keys and values per head
+            return coef
         past, longest = self.effects.past_of_chunk, self.effects.longest_context
         if past is not None:
             coef[kernel.PREFILL_PER_PAST] = (

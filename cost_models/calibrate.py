@@ -122,10 +122,14 @@ def _decode_grid(
 
 
 def calibrate_decode(
-    table: pd.DataFrame, gpu: Gpu, head_dim: int, kv_dtype: str
+    table: pd.DataFrame,
+    gpu: Gpu,
+    head_dim: int,
+    kv_dtype: str,
+    slowest_launch_s: float = fit.SLOWEST_LAUNCH_S,
 ) -> tuple[Decode, dict[str, Any]]:
     """Roofline and grids of decode attention with one head size."""
-    roofline, at_bound = fit.fit_decode(table, gpu, kv_dtype)
+    roofline, at_bound = fit.fit_decode(table, gpu, kv_dtype, slowest_launch_s)
     used = table[table["context"] >= GRID_SMALLEST_CONTEXT]
     predicted = forms.decode_attention_s(roofline, **fit.decode_inputs(used, kv_dtype))
     share = roofline["kv_bytes_per_s"] / gpu.memory_bandwidth_bytes_per_s
@@ -159,14 +163,16 @@ def calibrate_decode(
     ), report
 
 
-def calibrate_prefill(table: pd.DataFrame, gpu: Gpu) -> tuple[list[Prefill], dict[str, Any]]:
+def calibrate_prefill(
+    table: pd.DataFrame, gpu: Gpu, slowest_launch_s: float = fit.SLOWEST_LAUNCH_S
+) -> tuple[list[Prefill], dict[str, Any]]:
     """A fit of prefill attention for each split of heads."""
     fits, predicted, measured, used_flops = [], [], [], []
     at_bound: dict[str, int] = {}
     for (num_heads, num_kv_heads, head_dim), rows in fit.groups(
         table, "num_heads", "num_kv_heads", "head_dim"
     ):
-        parameters, bounds = fit.fit_prefill(rows, gpu)
+        parameters, bounds = fit.fit_prefill(rows, gpu, slowest_launch_s)
         for name in bounds:
             at_bound[name] = at_bound.get(name, 0) + 1
         used = rows[(rows["seqs"] <= 16) & (rows["chunk"] >= 16)]

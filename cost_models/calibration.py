@@ -126,8 +126,12 @@ def shipped() -> list[tuple[str, str, str]]:
 
 
 def dtypes_used(model: Model) -> tuple[str, ...]:
-    """Calibrations that a model is priced with: bf16 for lm_head, its weights, its KV cache."""
-    return tuple(dict.fromkeys(("bf16", model.weight_dtype, model.kv_dtype)))
+    """Calibrations that a model is priced with: bf16 for lm_head, its weights, its KV cache.
+
+    Latent attention has its own, see `cost_models.latent`.
+    """
+    cache = () if model.latent else (model.kv_dtype,)
+    return tuple(dict.fromkeys(("bf16", model.weight_dtype, *cache)))
 
 
 def load(gpu: str, engine: str, dtype: str) -> Calibration:

@@ -83,7 +83,7 @@ def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTable
     return OpTime(
         "decode attention",
         _difference_s(tables, batch, decode_attention_s=tables.decode_attention_s[:0]),
-        4.0 * form.attention.heads * model.head_dim * model.full_layers * batch.decode_context,
+        form.attention.decode_flops_per_token * batch.decode_context,
         float(batch.decode_context * model.kv_bytes_per_token(form.tp)),
         GRID if form.attention.decode.heads else ROOFLINE,
     )
@@ -95,7 +95,7 @@ def _prefill_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTabl
     return OpTime(
         "prefill attention",
         _difference_s(tables, batch, coef=coef),
-        4.0 * form.attention.heads * model.head_dim * model.full_layers * batch.prefill_area,
+        form.attention.prefill_flops_per_pair * batch.prefill_area,
         float(batch.prefill_kv * model.kv_bytes_per_token(form.tp)),
         FIT,
     )

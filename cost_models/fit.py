@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 Bounds = dict[str, tuple[float, float, float]]  # name: (lowest, first guess, highest)
 
 SIGNIFICANT_DIGITS = 5
+SLOWEST_LAUNCH_S = 5e-5  # of an attention kernel
 OUTLIER_SCALE = 0.1  # log-ratios beyond this weigh linearly, not squared
 
 
@@ -93,13 +94,15 @@ def fit_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[dict[str, float
     return fit(lambda p: forms.gemm_s(p, m, n, k, width), column(used, "seconds"), bounds)
 
 
-def fit_decode(table: pd.DataFrame, gpu: Gpu, kv_dtype: str) -> tuple[dict[str, float], list[str]]:
+def fit_decode(
+    table: pd.DataFrame, gpu: Gpu, kv_dtype: str, slowest_launch_s: float = SLOWEST_LAUNCH_S
+) -> tuple[dict[str, float], list[str]]:
     """The roofline of decode attention for one head size."""
     used = table[(table["seqs"] <= 1024) & (table["context"] >= 16)]
     inputs = decode_inputs(used, kv_dtype)
     bandwidth = gpu.memory_bandwidth_bytes_per_s
     bounds: Bounds = {
-        "launch_s": (1e-6, 1e-5, 5e-5),
+        "launch_s": (1e-6, 1e-5, slowest_launch_s),
         "kv_bytes_per_s": (0.05 * bandwidth, 0.8 * bandwidth, bandwidth),
         "per_seq_head_s": (1e-11, 2e-8, 1e-6),
     }
@@ -130,13 +133,15 @@ def prefill_inputs(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def fit_prefill(table: pd.DataFrame, gpu: Gpu) -> tuple[dict[str, float], list[str]]:
+def fit_prefill(
+    table: pd.DataFrame, gpu: Gpu, slowest_launch_s: float = SLOWEST_LAUNCH_S
+) -> tuple[dict[str, float], list[str]]:
     """Prefill attention of one split of heads, from up to 16 chunks of 16 tokens and more."""
     used = table[(table["seqs"] <= 16) & (table["chunk"] >= 16)]
     inputs = prefill_inputs(used)
     peak = gpu.peak_flops("bf16")
     bounds: Bounds = {
-        "launch_s": (1e-6, 1e-5, 5e-5),
+        "launch_s": (1e-6, 1e-5, slowest_launch_s),
         "flops_per_s": (0.05 * peak, 0.7 * peak, peak),
         "per_token_head_s": (1e-13, 1e-10, 1e-8),
         "per_seq_head_s": (1e-11, 1e-8, 1e-6),

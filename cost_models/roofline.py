@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cost_models import cuda_graphs, forms, grids, kernel
+from cost_models import cuda_graphs, forms, grids, kernel, latent
 from cost_models.attention import Attention
 from cost_models.calibration import Calibration
 from cost_models.catalog import Gpu, HostTime, Model
@@ -21,11 +21,13 @@ from cost_models.errors import InputError
 from cost_models.experts import ExpertTime
 from cost_models.explain import step_ops
 from cost_models.kernel import CostTables
+from cost_models.latent import LatentDtype
 from cost_models.step_cost import Batch, OpTime
 
 Array = NDArray[np.float64]
 
 CONTEXT_KNOTS = 18  # mean contexts 1, 2, 4 ... 131,072
+MANY_TOKENS = 4096
 SAMPLER_BYTES_PER_LOGIT = 12  # about three passes over float32 logits
 
 Ops = Callable[[ArrayLike], dict[str, Array]]
@@ -77,36 +79,55 @@ class RooflineForm:
         self.vocab = -(-model.vocab_size // tp)
         self.bandwidth = gpu.memory_bandwidth_bytes_per_s * forms.ELEMENTWISE_BANDWIDTH_SHARE
         self.reduce_log = self._all_reduce_table()
-        self.attention = Attention(model, tp, calibrations[model.kv_dtype], effects)
+        self.latent: LatentDtype | None = None
+        self.attention = self._attention()
         self.experts: ExpertTime | None = None
         if model.experts is not None:
             engine = calibrations["bf16"].engine
             self.experts = ExpertTime(model.experts, model.hidden_size, tp, gpu.name, engine)
 
+    def _attention(self) -> Attention:
+        model, tp = self.model, self.tp
+        if model.latent is None:
+            of = self.calibrations[model.kv_dtype]
+            return Attention(model, tp, of.decode, of.prefill, self.effects)
+        self.latent = latent.load(self.gpu.name, self.calibrations["bf16"].engine, model.kv_dtype)
+        # A chunk rebuilds keys and values of what it finds cached (vLLM's MLA backends,
+        # _compute_prefill_context): the product that makes them, at the pace of many tokens.
+        _, n, k, _ = next(s for s in model.gemm_shapes(tp) if s[0] == "kv_b_proj")
+        rebuilt_s = float(self.gemm_s([MANY_TOKENS], n, k, model.weight_dtype)[0]) / MANY_TOKENS
+        return Attention(
+            model, tp, [self.latent.decode], self.latent.prefill, self.effects, rebuilt_s
+        )
+
     @property
     def provenance(self) -> str:
         """Where the numbers come from, and how far a kernel left out of the fit was off."""
         weights = self.calibrations[self.model.weight_dtype]
-        attention = self.calibrations[self.model.kv_dtype]
-        told = weights.report.get("estimated") or self._kernel_errors(weights, attention)
+        told = weights.report.get("estimated") or self._kernel_errors(weights)
         versions = sorted({v for c in self.calibrations.values() for v in c.versions.values()})
         on = self.effects.names
         beyond = f"; beyond kernels: {', '.join(on)} ({self.effects.source})" if on else ""
         return (
             f"calibrated: {weights.gpu}, {weights.engine} {' and '.join(versions)} kernels, "
-            f"{weights.dtype} weights and {attention.dtype} KV cache, from {weights.source}; "
+            f"{weights.dtype} weights and {self.model.kv_dtype} KV cache, from {weights.source}; "
             f"{told}{beyond}\n"
             f"host: {self.host.per_step_s * 1e3:g} ms/step + {self.host.per_seq_s * 1e3:g} "
             f"ms/sequence, {self._host_mode} ({self.host.source})"
         )
 
-    def _kernel_errors(self, weights: Calibration, attention: Calibration) -> str:
+    def _kernel_errors(self, weights: Calibration) -> str:
         gemm = weights.report["gemm"]
-        decode = attention.report[f"decode attention, head_dim {self.attention.decode.head_dim}"]
+        if self.latent is not None:
+            report, name = self.latent.report, "decode attention"
+        else:
+            report = self.calibrations[self.model.kv_dtype].report
+            name = f"decode attention, head_dim {self.attention.decode.head_dim}"
+        decode = report[name]
         errors = {
             "GEMM": gemm.get("left-out widths", gemm["roofline"]),
             "decode attention": decode.get("left-out sizes", decode["roofline"]),
-            "prefill attention": attention.report["prefill attention"]["fit"],
+            "prefill attention": report["prefill attention"]["fit"],
         }
         if self.experts is not None:
             errors["experts"] = self.experts.error

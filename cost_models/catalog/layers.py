@@ -46,3 +46,13 @@ class LatentAttention:
     q_lora_rank: int
     nope_dim: int
     value_dim: int
+
+    @property
+    def cached(self) -> int:
+        """Elements that the cache holds per token and layer."""
+        return self.kv_lora_rank + self.rope_dim
+
+    @property
+    def prefill_width(self) -> int:
+        """Elements per head of a key and a value, which prefills multiply by."""
+        return self.nope_dim + self.rope_dim + self.value_dim

@@ -117,11 +117,10 @@ class Model:
                 ("qkv_proj", self.q_size // tp + kv, h, layers),
                 ("o_proj", h, self.q_size // tp, layers),
             ]
-        cached = latent.kv_lora_rank + latent.rope_dim
         queries = heads * (latent.nope_dim + latent.rope_dim)
         keys_values = heads * (latent.nope_dim + latent.value_dim)
         first = latent.q_lora_rank or queries
-        shapes = [("qkv_a_proj", first + cached, h, layers)]
+        shapes = [("qkv_a_proj", first + latent.cached, h, layers)]
         if latent.q_lora_rank:
             shapes.append(("q_b_proj", queries, latent.q_lora_rank, layers))
         return [
@@ -193,7 +192,7 @@ class Model:
         """
         layers = self.full_layers or self.num_layers
         if self.latent is not None:
-            elements = layers * (self.latent.kv_lora_rank + self.latent.rope_dim)
+            elements = layers * self.latent.cached
         else:
             elements = 2 * layers * self.kv_heads_per_rank(tp) * self.head_dim
         return int(elements * DTYPE_BYTES[self.kv_dtype])
@@ -213,6 +212,5 @@ class Model:
         """FLOPs of QKᵀ and PV per (query token, context token), over the full layers."""
         latent = self.latent
         if latent is not None:
-            per_head = latent.nope_dim + latent.rope_dim + latent.value_dim
-            return 2 * self.num_heads * per_head * self.full_layers
+            return 2 * self.num_heads * latent.prefill_width * self.full_layers
         return 4 * self.q_size * self.full_layers

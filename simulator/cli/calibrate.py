@@ -25,7 +25,10 @@ def calibrate(
     engine: Annotated[str, typer.Option(help="The engine whose kernels were measured.")] = "vllm",
     dtype: Annotated[
         str,
-        typer.Option(help="bf16, fp8, fp8_block or nvfp4; experts for mixture-of-experts layers."),
+        typer.Option(
+            help="bf16, fp8, fp8_block or nvfp4; experts for mixture-of-experts layers, mla for "
+            "latent attention."
+        ),
     ] = "bf16",
     engine_version: Annotated[
         str | None, typer.Option(help="Version of the tables; default the newest of each.")
@@ -48,6 +51,9 @@ def calibrate(
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
     if dtype == "experts":
         _experts(profile, device, engine, engine_version, out)
+        return
+    if dtype == "mla":
+        _latent(profile, device, engine, engine_version, out)
         return
     if profile.endswith(".csv"):
         measured = own_csv.read(Path(profile), device, engine, dtype, engine_version)
@@ -72,6 +78,26 @@ def _experts(profile: str, gpu: Gpu, engine: str, engine_version: str | None, ou
     out.write_text(dump(fitted), encoding="utf-8")
     report = {f"experts, {dtype}": found.report for dtype, found in fitted.dtypes.items()}
     _print(report, {"experts": version}, out)
+
+
+def _latent(profile: str, gpu: Gpu, engine: str, engine_version: str | None, out: Path) -> None:
+    """Latent attention over KV caches of every type that the profile has."""
+    from cost_models.calibrate_latent import calibrate_latent
+    from cost_models.calibration import dump
+    from cost_models.importers import aiconfigurator, aiconfigurator_mla
+
+    modules, version, rejected = aiconfigurator_mla.read(profile, gpu, engine, engine_version)
+    source = aiconfigurator.source_name(profile)
+    fitted = calibrate_latent(
+        modules, gpu, engine, version, source, "Apache-2.0, NVIDIA Corporation", rejected
+    )
+    out.write_text(dump(fitted), encoding="utf-8")
+    report = {
+        f"{name}, {dtype} cache": facts
+        for dtype, found in fitted.dtypes.items()
+        for name, facts in found.report.items()
+    }
+    _print({**report, "rejected_rows": rejected}, {"mla": version}, out)
 
 
 def _print(report: dict[str, Any], versions: dict[str, str], out: Path) -> None:
