@@ -134,6 +134,16 @@ def dtypes_used(model: Model) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("bf16", model.weight_dtype, *cache)))
 
 
+def files_used(model: Model, gpu: str, engine: str) -> dict[str, Path]:
+    """The shipped files that a model's steps are priced from, by what they hold."""
+    used = {dtype: ROOT / file_name(gpu, engine, dtype) for dtype in dtypes_used(model)}
+    if model.experts is not None:
+        used["experts"] = ROOT / "moe" / f"{gpu}-{engine}.json"
+    if model.latent is not None:
+        used["latent attention"] = ROOT / "mla" / f"{gpu}-{engine}.json"
+    return used
+
+
 def load(gpu: str, engine: str, dtype: str) -> Calibration:
     """The shipped calibration of a GPU under an engine.
 

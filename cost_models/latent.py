@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cost_models import calibration
 from cost_models.calibration import Decode, Prefill
 from cost_models.catalog import files
 from cost_models.errors import InputError
 
-ROOT = Path(__file__).parent / "coefficients" / "mla"
+ROOT = calibration.ROOT / "mla"
 Strict = ConfigDict(frozen=True, extra="forbid")
 
 

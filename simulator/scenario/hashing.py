@@ -68,9 +68,8 @@ def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
     }
     if mapping["cost_model"]["kind"] == "calibrated":
         gpu_name, engine = paths["gpu"].stem, cluster["engine"]
-        for dtype in calibration.dtypes_used(model(spec)):
-            name = calibration.file_name(gpu_name, engine, dtype)
-            paths[f"coefficients {dtype}"] = calibration.ROOT / name
+        for what, path in calibration.files_used(model(spec), gpu_name, engine).items():
+            paths[f"coefficients {what}"] = path
         measured_effects = effects.path(gpu_name, engine)
         if measured_effects is not None:
             paths["effects"] = measured_effects
