@@ -22,12 +22,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Kernels allocate nothing, so they need no reference counts (`_nrt`), which otherwise cost
 # an atomic operation per array and call: the step loop is three times slower with them.
-FLAGS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
+FLAGS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 # Where kernels live: a change in any of these files may change what others have inlined.
 KERNEL_SOURCES = (
     "cost_models/jit.py",
     "cost_models/kernel.py",
+    "cost_models/parts.py",
     "simulator/recording.py",
     "simulator/engine/*.py",
     "simulator/kv_cache/*.py",
@@ -75,18 +76,17 @@ if PLAIN:
     inlined = njit
 
 else:
-    import numba
+    from cost_models.parts import Kernel
 
     def njit(function: F) -> F:
-        """Compile `function` lazily, cache it on disk, divide as IEEE 754 does."""
-        with caching():
-            return cast(F, numba.njit(**FLAGS)(function))
+        """Compile `function` when it is first used, into the kernels that call it.
 
-    def inlined(function: F) -> F:
-        """Compile `function` into its callers.
-
-        A kernel's state is a tuple of arrays, some 200 machine words that every call copies;
-        what runs once per request and step must not be a call.
+        What Python calls is cached on disk.  Division is that of IEEE 754.
         """
         with caching():
-            return cast(F, numba.njit(forceinline=True, **FLAGS)(function))
+            return cast(F, Kernel(function, FLAGS))
+
+    def inlined(function: F) -> F:
+        """The same, never as a call: for what runs once per request and step."""
+        with caching():
+            return cast(F, Kernel(function, FLAGS | {"forceinline": True}))

@@ -63,7 +63,7 @@ def _kernel() -> Callable[..., int]:
         _engine_type(), types.float64, types.boolean, types.FunctionType(_compose_signature())
     )
     with caching():
-        dispatcher = numba.njit(signature, **FLAGS)(run)
+        dispatcher = numba.njit(signature, cache=True, **FLAGS)(run)
     (overload,) = dispatcher.overloads.values()
     return cast(Callable[..., int], overload.entry_point)  # type: ignore[attr-defined]
 
@@ -73,7 +73,7 @@ def _c_function(compose: Any) -> Any:
     import numba
 
     with caching():
-        return numba.cfunc(_compose_signature(), **FLAGS)(compose.py_func)
+        return numba.cfunc(_compose_signature(), cache=True, **FLAGS)(compose.py_func)
 
 
 def announce_compilation(say: Callable[[str], None]) -> None:
