@@ -14,7 +14,7 @@ import yaml
 
 from simulator.errors import InputError
 from simulator.report.files import to_json, write_text
-from simulator.report.page import html_page
+from simulator.report.html import html_page
 from simulator.report.tables import columns_markdown, write_requests, write_steps
 
 if TYPE_CHECKING:

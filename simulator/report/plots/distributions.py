@@ -46,9 +46,7 @@ def plot_latency(result: Result) -> Figure:
 def draw_itl(axes: Axes, runs: Sequence[tuple[str, Recording]]) -> None:
     """Complementary distribution of inter-token gaps, one curve per run."""
     for index, (name, recording) in enumerate(runs):
-        gaps = recording.gaps
-        some = gaps.gap_s > 0
-        value, above = thin(*ccdf(gaps.gap_s[some], gaps.count[some]))
+        value, above = gaps_above(recording)
         colour = style.SERIES[index % len(style.SERIES)]
         if not len(value):
             continue
@@ -71,11 +69,9 @@ def draw_itl(axes: Axes, runs: Sequence[tuple[str, Recording]]) -> None:
 def draw_cdf(axes: Axes, samples: Sequence[tuple[str, Floats]]) -> None:
     """Cumulative distributions over a logarithmic time axis, one curve per sample."""
     for index, (name, seconds) in enumerate(samples):
-        value = np.sort(seconds[seconds > 0])
+        value, share = cumulative(seconds)
         if not len(value):
             continue
-        share = np.arange(1, len(value) + 1) / len(value)
-        value, share = thin(value, share)
         axes.step(
             value, share, where="post", color=style.SERIES[index % len(style.SERIES)],
             linewidth=1.6, label=name,
@@ -87,6 +83,19 @@ def draw_cdf(axes: Axes, samples: Sequence[tuple[str, Floats]]) -> None:
     _time_axis(axes)
     style.quiet(axes, grid="both")
     style.label(axes, x="time from arrival", y="requests that are faster")
+
+
+def gaps_above(recording: Recording, points: int = 2000) -> tuple[Floats, Floats]:
+    """Gaps between tokens, sorted, and the share of all gaps above each; thinned."""
+    gaps = recording.gaps
+    some = gaps.gap_s > 0
+    return thin(*ccdf(gaps.gap_s[some], gaps.count[some]), points)
+
+
+def cumulative(seconds: Floats, points: int = 2000) -> tuple[Floats, Floats]:
+    """Times above 0, sorted, and the share of them at or below each; thinned."""
+    value = np.sort(seconds[seconds > 0])
+    return thin(value, np.arange(1, len(value) + 1) / max(len(value), 1), points)
 
 
 def _time_axis(axes: Axes) -> None:
