@@ -52,7 +52,7 @@ function evenTicks(low, high, wanted) {
 }
 
 function logTicks(low, high, wanted) {
-  const factors = high - low < 1.2 ? [1, 2, 5] : [1];
+  const factors = high - low < 1.2 ? [1, 2, 5] : high - low < 2.5 ? [1, 3] : [1];
   const every = Math.max(1, Math.ceil((high - low) / Math.max(wanted, 2)));
   const ticks = [];
   for (let power = Math.floor(low); power <= high + 1e-9; power += every)

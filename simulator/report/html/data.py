@@ -94,7 +94,7 @@ def load(recording: Recording) -> Data:
             {
                 "title": "KV blocks held",
                 "height": 80,
-                "y": _axis("percent", 100.0),
+                "y": _axis("percent", min(max(float(held.max()) * 1.3, 5.0), 100.0)),
                 "series": [_series("KV cache", style.KV, "area", start, held)],
             },
         ],
