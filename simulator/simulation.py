@@ -18,6 +18,7 @@ from simulator.engine.fleet import Fleet
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
+from simulator.scenario.overrides import Override
 from simulator.schedulers.loader import load_policy
 from simulator.schedulers.orders import make_order
 from simulator.workload import build_requests
@@ -125,7 +126,7 @@ def simulate(
         The scenario cannot be simulated; the message says why.
     """
     if seed is not None:
-        scenario = scenario.with_overrides([f"seed={seed}"])
+        scenario = scenario.with_overrides([Override(("seed",), seed, "seed")])
     resolved = resolve(scenario, replicate=replicate)
     scenario = resolved.scenario
     requests = build_requests(

@@ -22,6 +22,9 @@ class Arithmetic:
     def prepare(self) -> None:
         self.prepared = True
 
+    def portable(self) -> Arithmetic:
+        return self
+
     def __call__(self, item):
         if item == "refused":
             raise InputError("no, since it is refused.")

@@ -82,8 +82,7 @@ def _write(comparison: Comparison, folder: Path, *, with_json: bool) -> None:
 
 
 def _print(comparison: Comparison, folder: Path, as_json: bool) -> None:
-    from rich.console import Console
-
+    from simulator.cli.table import print_table
     from simulator.report.comparison import comparison_notes, comparison_table
     from simulator.report.files import to_json
 
@@ -93,11 +92,6 @@ def _print(comparison: Comparison, folder: Path, as_json: bool) -> None:
         first = next(iter(comparison.summaries.values()))
         same = "the same " if comparison.same_requests else ""
         typer.echo(f"{first['name']}: {same}{first['num_prompts']} requests through each variant")
-        console = Console()
-        table = comparison_table(comparison)
-        # As wide as it takes: a table cut at the width of a pipe would lose figures.
-        wide = console.options.update(max_width=10_000)
-        console.width = max(console.width, console.measure(table, options=wide).maximum)
-        console.print(table)
+        print_table(comparison_table(comparison))
         typer.echo(comparison_notes(comparison))
     typer.echo(f"plot: {folder / 'compare.png'}", err=True)

@@ -19,6 +19,7 @@ from simulator.cli.conformance import conformance
 from simulator.cli.cost import cost
 from simulator.cli.init import init
 from simulator.cli.run import run
+from simulator.cli.sweep import sweep
 from simulator.cli.trace import trace
 from simulator.cli.validate import validate
 from simulator.errors import InputError
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("compare")(compare)
+app.command("sweep")(sweep)
 app.command("cost")(cost)
 app.command("calibrate")(calibrate)
 app.command("validate")(validate)

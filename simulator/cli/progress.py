@@ -14,14 +14,15 @@ PATIENCE_S = 1.0
 
 
 class ProgressBar:
-    """Counts requests on stderr, from the second second on and on a terminal only.
+    """Counts what has ended on stderr, from the second second on and on a terminal only.
 
-    Call it with (requests ended, requests in all), as `simulate` does with its
-    `progress`; use it as a context manager, which takes the bar away at the end.
+    Call it with (ended, all), as `simulate` does with its `progress`; use it as a context
+    manager, which takes the bar away at the end.
     """
 
-    def __init__(self, title: str):
+    def __init__(self, title: str, unit: str = "requests"):
         self.title = title
+        self.unit = unit
         self._started = time.monotonic()
         self._wanted = sys.stderr.isatty()
         self._bar: Progress | None = None
@@ -44,26 +45,35 @@ class ProgressBar:
             self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` requests have ended."""
+        """Show that `done` of `total` have ended."""
         if not self._wanted or time.monotonic() - self._started < PATIENCE_S:
             return
         if self._bar is None or self._task is None:
-            self._bar = _new_bar()
+            self._bar = _new_bar(self.unit)
             self._task = self._bar.add_task(self.title, total=total)
             self._bar.start()
         self._bar.update(self._task, completed=done, total=total)
 
 
-def _new_bar() -> Progress:
+def _new_bar(unit: str) -> Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("requests"),
+        TextColumn(unit),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )

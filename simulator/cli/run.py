@@ -65,13 +65,13 @@ def run(
     from simulator.report.formats import formatted, require_format
     from simulator.report.output import prepare_folder, write_outputs
     from simulator.scenario import Scenario
+    from simulator.scenario.overrides import with_seed
     from simulator.simulation import simulate
 
     style = "json" if as_json else style
     require_format(style)
     wanted = parse_percentiles(percentiles)
-    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
-    described = Scenario.from_yaml(scenario, overrides)
+    described = Scenario.from_yaml(scenario, with_seed(settings, seed))
     refuse_unmeasurable(described)
     if check:
         _require_objectives(described)

@@ -16,6 +16,7 @@ from simulator.errors import InputError
 from simulator.report.files import to_json, write_text
 from simulator.report.html import html_page
 from simulator.report.tables import columns_markdown, write_requests, write_steps
+from simulator.scenario.files import relative_files
 
 if TYPE_CHECKING:
     from simulator.scenario import Scenario
@@ -86,24 +87,10 @@ def prepare_folder(folder: Path) -> None:
 def scenario_yaml(scenario: Scenario, folder: Path) -> str:
     """The scenario with its relative paths as seen from `folder`."""
     data = scenario.to_mapping()
-    for section, key in (("trace", "path"), ("lengths", "file")):
-        holders = [data["workload"], *data["workload"].get("classes", ())]
-        for holder in holders:
-            if key in holder.get(section, {}):
-                holder[section][key] = _seen_from(folder, scenario.base_dir, holder[section][key])
-    model = data["model"]
-    if isinstance(model, dict):
-        model["name"] = _seen_from(folder, scenario.base_dir, model["name"])
-    else:
-        data["model"] = _seen_from(folder, scenario.base_dir, model)
-    data["cluster"]["gpu"] = _seen_from(folder, scenario.base_dir, data["cluster"]["gpu"])
+    for named in list(relative_files(data, scenario.base_dir)):
+        path = (scenario.base_dir / named.path).resolve()
+        named.rename(os.path.relpath(path, folder.resolve()))
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-
-
-def _seen_from(folder: Path, base_dir: Path, name: str) -> str:
-    """A file's path from `folder`; a catalogue name as it is."""
-    path = base_dir / name
-    return os.path.relpath(path.resolve(), folder.resolve()) if path.is_file() else name
 
 
 def run_info(wall_s: float | None) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from simulator.scenario.base import NonNegative, Section
-
-OWN_CODE = r"[^:\s]+:[A-Za-z_]\w*"
+from simulator.scenario.files import OWN_CODE
 
 
 class CalibratedCost(Section):

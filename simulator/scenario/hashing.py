@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cost_models import calibration, effects
 from cost_models.catalog import files, model
 from simulator.errors import InputError
+from simulator.scenario.files import code, code_file, data_files
 
 # Raised whenever the same scenario starts to give other results.
 SEMANTICS_VERSION = 1
@@ -25,8 +25,8 @@ def hash_of(mapping: dict[str, Any], base_dir: Path) -> str:
     base_dir : folder to which its relative paths refer.
     """
     scenario = json.loads(json.dumps({k: v for k, v in mapping.items() if k != "name"}))
-    for holder, key in _file_keys(scenario):
-        holder[key] = file_sha256(base_dir / holder[key])
+    for named in data_files(scenario):
+        named.rename(file_sha256(base_dir / named.path))
     text = json.dumps(
         {"semantics": SEMANTICS_VERSION, "scenario": scenario, "facts": _facts(mapping, base_dir)},
         sort_keys=True,
@@ -45,19 +45,8 @@ def file_sha256(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _file_keys(scenario: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where the paths of data files stand: (mapping that holds the key, key)."""
-    workload = scenario["workload"]
-    if "trace" in workload:
-        yield workload["trace"], "path"
-    for holder in (workload, *workload.get("classes", ())):
-        for section in ("lengths", "arrivals"):
-            if "file" in holder.get(section, {}):
-                yield holder[section], "file"
-
-
 def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
-    """Digests of the catalogue entries and coefficients that the scenario is priced with."""
+    """Digests of catalogue entries, coefficients and code of the user's that it works with."""
     cluster = mapping["cluster"]
     spec = mapping["model"] if isinstance(mapping["model"], dict) else {"name": mapping["model"]}
     spec = {**spec, "name": at_base(spec["name"], base_dir)}
@@ -75,6 +64,10 @@ def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
             paths["effects"] = measured_effects
     if mapping["cost_model"]["kind"] == "table":
         paths["cost_model.path"] = base_dir / mapping["cost_model"]["path"]
+    for named in code(mapping):
+        source = code_file(named, base_dir)
+        if source is not None:
+            paths[f"code of {named.key}"] = source
     return {key: file_sha256(path) for key, path in paths.items()}
 
 

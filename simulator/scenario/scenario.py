@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -26,8 +26,8 @@ from simulator.scenario.cost_model import CalibratedCost, CostModelSpec
 from simulator.scenario.errors import first_problem, show
 from simulator.scenario.hashing import hash_of
 from simulator.scenario.kv_cache import KvCacheSpec
+from simulator.scenario.overrides import Override, apply_overrides, parse_override
 from simulator.scenario.overrides import Path as KeyPath
-from simulator.scenario.overrides import apply_overrides, parse_override
 from simulator.scenario.scheduler import SchedulerSpec
 from simulator.scenario.slo import SloSpec
 from simulator.scenario.source import line_of, plain, read_mapping
@@ -46,12 +46,12 @@ def _model_by_name(value: Any) -> Any:
     return value
 
 
-def _place(key: KeyPath, overridden: list[KeyPath], path: Path | None, text: str) -> str:
+def _place(key: KeyPath, overrides: Sequence[Override], path: Path | None, text: str) -> str:
     """Where a wrong key was given, as the start of a sentence about it."""
-    for other in overridden:
-        shorter = min(len(other), len(key))
-        if other[:shorter] == key[:shorter]:
-            return "--set: "
+    for other in reversed(overrides):  # the last one stands
+        shorter = min(len(other.path), len(key))
+        if other.path[:shorter] == key[:shorter]:
+            return f"{other.option}: "
     if path is None:
         return ""
     line = line_of(text, key)
@@ -102,7 +102,7 @@ class Scenario(Section):
         return self._base_dir
 
     @classmethod
-    def from_yaml(cls, source: str | Path, overrides: Iterable[str] = ()) -> Self:
+    def from_yaml(cls, source: str | Path, overrides: Iterable[str | Override] = ()) -> Self:
         """Scenario of a YAML file, or of a built-in name.
 
         Parameters
@@ -131,17 +131,21 @@ class Scenario(Section):
         """
         return cls._build(plain(data, "scenario"), Path(base_dir))
 
-    def with_overrides(self, overrides: Iterable[str]) -> Self:
+    def with_overrides(self, overrides: Iterable[str | Override]) -> Self:
         """Copy with keys changed: ``scenario.with_overrides(["cluster.replicas=2"])``."""
         parsed = [parse_override(item) for item in overrides]
         return self._build(self._given, self._base_dir, parsed)
+
+    def moved_to(self, base_dir: Path) -> Self:
+        """The same with its files in another folder."""
+        return self._build(self._given, base_dir)
 
     @classmethod
     def _build(
         cls,
         data: dict[str, Any],
         base_dir: Path,
-        overrides: Iterable[tuple[KeyPath, Any]] = (),
+        overrides: Sequence[Override] = (),
         path: Path | None = None,
         text: str = "",
     ) -> Self:
@@ -155,7 +159,7 @@ class Scenario(Section):
                 problem = first_problem(error)
         if problem is not None:
             key_path, sentence = problem
-            where = _place(key_path, [key for key, _ in overrides], path, text)
+            where = _place(key_path, overrides, path, text)
             raise InputError(where + sentence)
         scenario._given = given
         scenario._base_dir = base_dir

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Section
+from simulator.scenario.files import OWN_CODE
 
 POLICIES = {
     "static": "fixed batches that run until their longest request ends",
@@ -24,14 +25,13 @@ ORDERS = {
     "edf": "earliest deadline of the first token first: arrival + limit on TTFT",
     "fair": "the class that has been served least first (virtual token counter)",
 }
-_USER_CODE = re.compile(r"[^:\s]+:[A-Za-z_]\w*")
 
 
 def _known_or_own(known: dict[str, str]) -> AfterValidator:
     """Accept a name of `known`, or a user's code."""
 
     def check(name: str) -> str:
-        if name not in known and not _USER_CODE.fullmatch(name):
+        if name not in known and not re.fullmatch(OWN_CODE, name):
             raise PydanticCustomError(
                 "not_allowed", "not allowed", {"allowed": [*known, "module:attr"]}
             )
@@ -42,7 +42,7 @@ def _known_or_own(known: dict[str, str]) -> AfterValidator:
 
 def _in_schema(known: dict[str, str]) -> WithJsonSchema:
     return WithJsonSchema(
-        {"type": "string", "anyOf": [{"enum": [*known]}, {"pattern": f"^{_USER_CODE.pattern}$"}]}
+        {"type": "string", "anyOf": [{"enum": [*known]}, {"pattern": f"^{OWN_CODE}$"}]}
     )
 
 

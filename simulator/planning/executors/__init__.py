@@ -10,12 +10,22 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from simulator.errors import InputError
 from simulator.planning.executors.kernels import compile_kernels
 from simulator.planning.executors.processes import Processes
 from simulator.planning.executors.serial import Serial
 from simulator.planning.executors.work import Done, Work
 
-__all__ = ["Done", "Executor", "Processes", "Serial", "Work", "compile_kernels", "local"]
+__all__ = [
+    "Done",
+    "Executor",
+    "Processes",
+    "Serial",
+    "Work",
+    "by_name",
+    "compile_kernels",
+    "local",
+]
 
 
 class Executor(Protocol):
@@ -23,6 +33,25 @@ class Executor(Protocol):
 
     def map(self, work: Work, items: Sequence[Any]) -> Iterator[Done]:
         """What came of each item; an item that fails says why and stops no other."""
+
+
+def by_name(name: str, jobs: int | None = None, address: str | None = None) -> Executor:
+    """Executor ``local`` or ``ray``.
+
+    Parameters
+    ----------
+    jobs : workers; None for as many as there are cores, here or in the cluster.
+    address : of the Ray cluster; None for one that is started on this machine.
+    """
+    if name == "ray":
+        from simulator.planning.executors.on_ray import OnRay
+
+        return OnRay(jobs, address)
+    if name != "local":
+        raise InputError(f"--executor {name}: choose local or ray")
+    if address is not None:
+        raise InputError(f"--address {address} is of a Ray cluster; add --executor ray")
+    return local(jobs)
 
 
 def local(jobs: int | None = None) -> Executor:

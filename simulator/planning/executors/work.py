@@ -17,7 +17,10 @@ class Work(Protocol):
     def prepare(self) -> None:
         """Called where the map starts, before its workers do; see `compile_kernels`."""
 
-    def __call__(self, item: Any) -> Any:
+    def portable(self) -> Work:
+        """The same work with the files that it reads, for machines that have them not."""
+
+    def __call__(self, item: Any, /) -> Any:
         """Result of one item; both are small and picklable."""
 
 

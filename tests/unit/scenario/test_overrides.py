@@ -104,4 +104,32 @@ def test_numpy_numbers_are_numbers(mapping: dict[str, Any]) -> None:
     ("text", "value"), [("0.20", "0.20"), ("'0.20'", "0.20"), ('"0.20"', "0.20"), ("null", None)]
 )
 def test_a_version_is_text_quoted_or_not(text: str, value: str | None) -> None:
-    assert parse_override(f"cluster.engine_version={text}")[1] == value
+    assert parse_override(f"cluster.engine_version={text}").value == value
+
+
+def test_keys_of_slo_may_hold_dots(mapping: dict[str, Any]) -> None:
+    mapping["workload"]["classes"] = [{"name": "a", "share": 1.0}]
+    scenario = Scenario.from_mapping(mapping).with_overrides(
+        ["slo.p99.9_ttft_ms=800", "workload.classes.0.slo.p99.5_e2el_ms=9e3"]
+    )
+    assert [(t.percentile, t.limit_ms) for t in scenario.slo.targets] == [(99.9, 800.0)]
+    assert [t.percentile for t in scenario.workload.classes[0].slo.targets] == [99.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seed=-1", "--seed: seed is -1"),
+        ("seed=1.5", "--seed: seed is 1.5"),
+        ("seed.x=1", "--seed seed: its value is 7, which has no keys"),
+        ("seed", "--seed 'seed' is not of the form key=value"),
+    ],
+)
+def test_messages_name_the_option_that_was_used(
+    mapping: dict[str, Any], text: str, sentence: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        Scenario.from_mapping(mapping).with_overrides(
+            ["seed=7", parse_override(text, option="--seed")]
+        )
+    assert str(refused.value).startswith(sentence)
