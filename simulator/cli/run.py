@@ -40,6 +40,10 @@ def run(
     steps: Annotated[
         bool, typer.Option("--steps/--no-steps", help="Write steps.parquet, a row per step.")
     ] = True,
+    plots: Annotated[
+        Path | None,
+        typer.Option("--plots", metavar="DIR", help="Write each plot as PNG and SVG there."),
+    ] = None,
     perfetto: Annotated[
         Path | None,
         typer.Option("--perfetto", metavar="FILE", help="Write a Chrome trace for Perfetto."),
@@ -49,7 +53,8 @@ def run(
         typer.Option(
             "--window",
             metavar="FROM..TOs",
-            help="What --perfetto shows, such as 10..20s; by default where most time is lost.",
+            help="What --perfetto and the timeline show, such as 10..20s; by default where most "
+            "time is lost.",
         ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit 3 if an SLO is missed.")] = False,
@@ -78,7 +83,9 @@ def run(
     if out is not None:
         prepare_folder(out)
         _refuse_to_replace(scenario, out)
-    shown = _window(perfetto, window)
+    if plots is not None:
+        prepare_folder(plots, "--plots")
+    shown = _window(window, perfetto, plots)
     announce_compilation()
 
     started = time.perf_counter()
@@ -90,6 +97,8 @@ def run(
     if out is not None:
         write_outputs(result, out, steps=steps, wall_s=wall_s)
         typer.echo(f"written to {out}", err=True)
+    if plots is not None:
+        _write_plots(result, plots, shown)
     if perfetto is not None:
         _write_trace(result, perfetto, shown)
     code = _exit_code(result, check)
@@ -97,7 +106,7 @@ def run(
         raise typer.Exit(code)
 
 
-def _window(perfetto: Path | None, window: str | None) -> Window | None:
+def _window(window: str | None, perfetto: Path | None, plots: Path | None) -> Window | None:
     from simulator.errors import InputError
     from simulator.report.perfetto import parse_window
 
@@ -105,9 +114,29 @@ def _window(perfetto: Path | None, window: str | None) -> Window | None:
         raise InputError(f"--perfetto {perfetto}: the folder {perfetto.parent} does not exist.")
     if window is None:
         return None
-    if perfetto is None:
-        raise InputError("--window says what --perfetto shows; give --perfetto FILE too.")
+    if perfetto is None and plots is None:
+        raise InputError("--window says what --perfetto or --plots shows; give one of them too.")
     return parse_window(window)
+
+
+def _write_plots(result: Result, folder: Path, window: Window | None) -> None:
+    from simulator.errors import InputError
+    from simulator.report.plots import save_plots
+
+    if not result.summary["num_steps"]:
+        typer.echo("no step was run, so that there is nothing to plot", err=True)
+        return
+    figures = {
+        "timeline": result.plot_timeline(window),
+        "load": result.plot_load(),
+        "itl": result.plot_itl(),
+        "latency": result.plot_latency(),
+    }
+    try:
+        written = save_plots(figures, folder)
+    except OSError as error:
+        raise InputError(f"--plots {folder}: cannot be written: {error.strerror}.") from None
+    typer.echo(f"{len(written)} pictures written to {folder}", err=True)
 
 
 def _write_trace(result: Result, path: Path, window: Window | None) -> None:

@@ -69,8 +69,8 @@ def _write_tables(result: Result, folder: Path, steps: bool) -> None:
         (folder / "steps.parquet").unlink(missing_ok=True)
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make the folder, or say at once why that cannot be.
+def prepare_folder(folder: Path, option: str = "--out") -> None:
+    """Make the folder that `option` names, or say at once why that cannot be.
 
     Raises
     ------
@@ -79,9 +79,9 @@ def prepare_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {folder}: cannot be made: {error.strerror}.") from None
+        raise InputError(f"{option} {folder}: cannot be made: {error.strerror}.") from None
     if not os.access(folder, os.W_OK):
-        raise InputError(f"--out {folder}: cannot be written to; choose another folder.")
+        raise InputError(f"{option} {folder}: cannot be written to; choose another folder.")
 
 
 def scenario_yaml(scenario: Scenario, folder: Path) -> str:

@@ -89,9 +89,21 @@ def test_a_trace_for_perfetto(file, tmp_path):
     assert [e["ts"] for e in steps[::3]] == [1e6, 2e6]
     assert [e["dur"] for e in steps[:3]] == [20_000, 10_100, 10_100]
     without = run(file, "--window", "0..1s")
-    assert "give --perfetto FILE too" in str(without.exception)
+    assert "give one of them too" in str(without.exception)
     nowhere = run(file, "--perfetto", tmp_path / "no" / "trace.json")
     assert "does not exist" in str(nowhere.exception)
+
+
+def test_plots_are_written_as_png_and_svg(file, tmp_path):
+    folder = tmp_path / "plots"
+    assert run(file, "--plots", folder, "--window", "2..4s").exit_code == 0
+    names = ("timeline", "load", "itl", "latency")
+    assert {p.name for p in folder.iterdir()} == {f"{n}.{f}" for n in names for f in ("png", "svg")}
+    assert (folder / "load.png").read_bytes().startswith(b"\x89PNG")
+    assert ">simulated time (s)<" in (folder / "timeline.svg").read_text()
+    first = {p.name: p.read_bytes() for p in folder.iterdir()}
+    run(file, "--plots", folder, "--window", "2..4s")
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == first
 
 
 def test_percentiles_are_chosen(file):

@@ -27,7 +27,7 @@ def html_page(result: Result) -> str:
     return Template(_file("page.html")).substitute(
         title=escape(f"{scenario.name} · servecast"),
         style=_file("page.css"),
-        script=_file("charts.js"),
+        script=_file("axes.js") + _file("charts.js"),
         name=escape(scenario.name),
         subtitle=escape(
             f"{resolved.model.name} on {summary['num_gpus']} × {resolved.gpu.name}, "
