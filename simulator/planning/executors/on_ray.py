@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -52,6 +53,7 @@ class OnRay:
             self.ray.shutdown()
 
     def _connect(self) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours reports nothing
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if self.address is None:
             options |= {"include_dashboard": False, "num_cpus": self.workers}
