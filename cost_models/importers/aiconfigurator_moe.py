@@ -6,6 +6,8 @@ exponent 1.01, which is nearer to real routers than a balanced spread.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 
 from cost_models.catalog import Gpu
@@ -13,7 +15,14 @@ from cost_models.catalog.devices import PEAK_OF
 from cost_models.importers import aiconfigurator, profile
 
 # The first type with rows counts: recipes for gpt-oss take fp8 activations where the GPU has
-# 4-bit units.
+# 4-bit units.  Elsewhere measured servers do products of 4-bit weights as Marlin does, not as
+# the rows of Triton's kernel.
+MARLIN = "marlin"
+# (engine, version, type) whose rows of the same kernels add the shapes that an engine lacks.
+STAND_INS = {
+    "w4a8_mxfp4_mxfp8": ("trtllm", "1.3.0rc20", "w4a8_mxfp4_mxfp8"),
+    "w4a16_mxfp4": ("sglang", "0.5.10", "int4_wo"),
+}
 DTYPES = {
     "bf16": ("bfloat16",),
     "fp8": ("fp8",),
@@ -48,13 +57,33 @@ def read(
     root = aiconfigurator.data_root(source)
     folder = aiconfigurator.folder_of(root, gpu)
     raw, found = aiconfigurator.read_table(root, folder, "moe", engine, "moe_perf", version)
-    rows = raw[(raw["moe_ep_size"] == 1) & (raw["distribution"] == DISTRIBUTION)]
-    rows = rows.rename(columns=COLUMNS).assign(seconds=rows["latency"] * 1e-3)
+    rows = _rows(raw)
     rejected: dict[str, int] = {}
     tables = {}
     for dtype, ways in DTYPES.items():
         known = [name for name in ways if (rows["moe_dtype"] == name).any()]
         if known and (dtype in NO_UNIT or _has_unit(gpu, dtype)):
             table = rows[rows["moe_dtype"] == known[0]]
+            if dtype == "mxfp4":
+                table = _four_bit(table, known[0], root, folder)
             tables[dtype] = profile.clean(table, KEYS, f"experts, {dtype}", rejected)
     return tables, found
+
+
+def _rows(raw: pd.DataFrame) -> pd.DataFrame:
+    rows = raw[(raw["moe_ep_size"] == 1) & (raw["distribution"] == DISTRIBUTION)]
+    return rows.rename(columns=COLUMNS).assign(seconds=rows["latency"] * 1e-3)
+
+
+def _four_bit(table: pd.DataFrame, name: str, root: Path, folder: str) -> pd.DataFrame:
+    """Rows of 4-bit weights by the kernels that servers run, with another engine's shapes."""
+    engine, version, of = STAND_INS[name]
+    marlin = table["kernel_source"].str.contains(MARLIN)
+    if name == "w4a16_mxfp4":
+        if not marlin.any():
+            return table
+        table = table[marlin]
+    if not (root / folder / "moe" / engine / version).is_dir():
+        return table
+    raw, _ = aiconfigurator.read_table(root, folder, "moe", engine, "moe_perf", version)
+    return pd.concat([table, _rows(raw[raw["moe_dtype"] == of])])

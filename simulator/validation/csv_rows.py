@@ -98,7 +98,7 @@ def _measured(
         max_num_seqs=_integer(row, "max_num_seqs"),
         max_num_batched_tokens=_integer(row, "max_num_batched_tokens"),
         enable_chunked_prefill=row.get("chunked_prefill") not in (False, "False"),
-        async_scheduling=True if "async-scheduling" in notes else None,
+        async_scheduling=_async_scheduling(str(row.get("engine", "")), notes),
         num_gpu_blocks=int(blocks) if blocks else None,
         max_model_len=int(flags["max_model_len"]) if "max_model_len" in flags else None,
         gpu_memory_utilization=(
@@ -106,6 +106,13 @@ def _measured(
         ),
         results=results,
     )
+
+
+def _async_scheduling(engine: str, notes: str) -> bool | None:
+    """What a row says of it; an engine that runs in its client's process hides no work."""
+    if "async-scheduling" in notes:
+        return True
+    return False if "in-process" in engine else None
 
 
 def _version(row: dict[str, Any]) -> str:

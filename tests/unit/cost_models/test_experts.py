@@ -98,3 +98,21 @@ def test_the_fit_finds_the_roofline_that_made_the_rows() -> None:
     assert fitted.roofline["weight_bytes_per_s"] == pytest.approx(2.5e12, rel=0.02)
     assert fitted.roofline["flops_per_s"] == pytest.approx(5e14, rel=0.02)
     assert len(fitted.tables) == 4
+
+
+def test_four_bit_weights_are_those_of_the_kernels_that_servers_run() -> None:
+    """Hopper's 4-bit products are Marlin's, slower for prompts and faster for decodes."""
+    pytest.importorskip("aiconfigurator_core")
+    from cost_models.importers import aiconfigurator, aiconfigurator_moe
+
+    tables, _ = aiconfigurator_moe.read(aiconfigurator.SOURCE, H100, "vllm")
+    shapes = set(tables["mxfp4"][["hidden_size", "num_experts"]].itertuples(index=False))
+    assert (2880, 128) not in shapes  # gpt-oss-120b, which has rows of Triton's kernel alone
+    assert {(3584, 896), (4096, 128)} <= shapes
+    model = catalog.model("gpt-oss-120b")
+    assert model.experts is not None
+    time = ExpertTime(model.experts, model.hidden_size, 1, "h100_sxm", "vllm")
+    triton_s = np.array([122e-6, 3968e-6])  # its rows of 4 and 8,192 tokens
+    marlin_s = time.layer_s([4, 8192])
+    assert marlin_s[0] < triton_s[0]
+    assert marlin_s[1] > 1.5 * triton_s[1]
