@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from simulator.planning.sweep import Plan, Sampling, Store, Sweep
+    from simulator.scenario import Scenario
 
 
 def sweep(
@@ -77,6 +78,21 @@ def sweep(
     with ProgressBar(base.name, unit="runs") as progress:
         finished = run_plan(planned, chosen, store, resume=resume, progress=progress)
     _print(finished, out)
+    if out is not None:
+        _plot(finished, base, out)
+
+
+def _plot(finished: Sweep, base: Scenario, out: Path) -> None:
+    """The plots that the sweep has something to show in."""
+    from simulator.report.plots import plot_pareto, plot_slo_region, save_plots
+    from simulator.report.plots.sweep import objectives_ms, swept_keys
+
+    table = finished.table
+    figures = {"pareto": plot_pareto(table)}
+    objectives, keys = objectives_ms(base), swept_keys(table)
+    if objectives and keys and not any(key.startswith("slo") for key in keys):
+        figures["slo_region"] = plot_slo_region(table, objectives)
+    save_plots(figures, out)
 
 
 def check_sampling(name: str) -> Sampling:

@@ -54,6 +54,7 @@ def test_a_grid_with_replicates(file, tmp_path):
     assert result.exit_code == 0, result.output
     assert "Means of 2 replicates" in result.stdout
     assert "★" in result.stdout
+    assert {p.stem for p in (tmp_path / "out").glob("*.png")} == {"pareto", "slo_region"}
     frame = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert len(frame) == len(pd.read_csv(tmp_path / "out" / "results.csv")) == 8
     assert frame["scheduler.max_num_seqs"].tolist() == [1, 1, 1, 1, 4, 4, 4, 4]

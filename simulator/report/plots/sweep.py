@@ -20,9 +20,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from simulator.scenario import Scenario
+
 USER, GPU = "output_tokens_per_s_per_user", "output_tokens_per_s_per_gpu"
 MOST_NAMED = 12  # efficient points that get their settings written beside them
+BARELY_MISSED = 1.001
 MET, MISSED = style.KV, style.STALLED
+
+
+def objectives_ms(scenario: Scenario) -> dict[str, float]:
+    """A scenario's objectives by their name in a sweep's table, with their limits."""
+    found = {target.key: target.limit_ms for target in scenario.slo.targets}
+    for spec in scenario.workload.classes:
+        found |= {f"{spec.name}.{target.key}": target.limit_ms for target in spec.slo.targets}
+    return found
 
 
 def swept_keys(table: pd.DataFrame) -> list[str]:
@@ -58,7 +69,9 @@ def plot_pareto(table: pd.DataFrame) -> Figure:
     front = points[points["pareto"].fillna(False).astype(bool)].sort_values(USER)
     axes.plot(front[USER], front[GPU], color=style.STALLED, linewidth=1.2, label="efficient")
     keys = swept_keys(table)
-    for _, point in front.iloc[:: max(1, -(-len(front) // MOST_NAMED))].iterrows():
+    # Of points at the same place the first speaks for all: a limit that nobody meets, say.
+    apart = front[~front[[USER, GPU]].round(1).duplicated()]
+    for _, point in apart.iloc[:: max(1, -(-len(apart) // MOST_NAMED))].iterrows():
         named = "\n".join(f"{key.rpartition('.')[2]} {_short(point[key])}" for key in keys)
         axes.annotate(
             named, (point[USER], point[GPU]), (6, 4), textcoords="offset points",
@@ -126,21 +139,26 @@ def _means(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratios(points: pd.DataFrame, limits_ms: Mapping[str, float]) -> pd.DataFrame:
-    """Each objective's value over its limit; an overloaded point meets none."""
+    """Each objective's value over its limit."""
     out = points[[]].copy()
     for name, limit in limits_ms.items():
         out[name] = points[f"slo.{name}"] / limit
-    out[points["overloaded"]] = out[points["overloaded"]].clip(lower=1.001)
     return out
 
 
+def _worst(points: pd.DataFrame, ratios: pd.DataFrame) -> pd.Series[float]:
+    """The largest ratio of each point; an overloaded one, whose backlog grows, meets nothing."""
+    worst = ratios.max(axis=1)
+    return worst.where(~points["overloaded"], worst.clip(lower=BARELY_MISSED))
+
+
 def _curves(points: pd.DataFrame, ratios: pd.DataFrame, key: str) -> Figure:
-    best = ratios.max(axis=1).groupby(points[key]).idxmin()
-    rows = points.loc[best].sort_values(key)
+    worst = _worst(points, ratios)
+    rows = points.loc[worst.groupby(points[key]).idxmin()].sort_values(key)
     figure = style.new_page(8, 5)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
     place = np.arange(len(rows))
-    met = (ratios.loc[rows.index].max(axis=1) <= 1).to_numpy()
+    met = (worst[rows.index] <= 1).to_numpy()
     for index, name in enumerate(ratios.columns):
         colour = style.SERIES[index % len(style.SERIES)]
         top.plot(place, ratios.loc[rows.index, name], "o-", color=colour, markersize=4, label=name)
@@ -165,7 +183,7 @@ def _curves(points: pd.DataFrame, ratios: pd.DataFrame, key: str) -> Figure:
 def _cells(points: pd.DataFrame, ratios: pd.DataFrame, across: str, up: str) -> Figure:
     from matplotlib.colors import LinearSegmentedColormap, SymLogNorm
 
-    worst = ratios.max(axis=1)
+    worst = _worst(points, ratios)
     best = worst.groupby([points[up], points[across]]).idxmin()
     grid = best.unstack()
     figure = style.new_page(1.8 + 0.95 * max(len(grid.columns), 5), 1.2 + 0.5 * max(len(grid), 4))
@@ -175,8 +193,11 @@ def _cells(points: pd.DataFrame, ratios: pd.DataFrame, across: str, up: str) -> 
         point = grid.iloc[i, j]
         values[i, j] = np.log2(worst[point])
         culprit = ratios.loc[point].idxmax().removesuffix("_ms").replace("_", " ")
+        if worst[point] == BARELY_MISSED:
+            culprit = "overloaded"
+        times = f"{worst[point]:.2g}" if worst[point] < 99.5 else f"{worst[point]:,.0f}"
         axes.text(
-            j, i, f"×{worst[point]:.2g}\n{culprit}", ha="center", va="center",
+            j, i, f"×{times}\n{culprit}", ha="center", va="center",
             fontsize=style.FONT_SIZE - 2, color=style.INK,
         )  # fmt: skip
     colours = LinearSegmentedColormap.from_list("met or missed", [MET, "#ffffff", MISSED])

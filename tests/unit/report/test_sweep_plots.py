@@ -74,8 +74,10 @@ def test_keys_left_out_count_at_their_best():
 def test_replicates_are_averaged_and_an_overloaded_one_spoils_the_point():
     rows = [row(0, 16), row(0, 16, replicate=1, state="OVERLOADED", **{"slo.p99_ttft_ms": 90.0})]
     top, _ = plot_slo_region(pd.DataFrame(rows), LIMITS, [SEQS]).axes
-    assert top.lines[0].get_ydata() == [1.001]  # (80 + 90) / 2 is within 100, but does not last
+    assert top.lines[0].get_ydata() == [0.85]  # (80 + 90) / 2 is within 100, but does not last
     assert not top.patches
+    (cells,) = plot_slo_region(pd.DataFrame(rows), LIMITS).axes
+    assert [text.get_text() for text in cells.texts] == ["×1\noverloaded"]
 
 
 def test_failed_points_are_left_out():
@@ -99,6 +101,11 @@ def test_pareto_joins_the_efficient_points_in_order_and_names_their_settings():
     }
     names = [t.get_text() for t in axes.get_legend().get_texts()]
     assert names == ["meets every SLO", "misses an SLO", "overloaded", "efficient"]
+
+
+def test_without_objectives_points_are_stable_or_not():
+    axes = plot_pareto(pd.DataFrame([row(0, 8, slo_met=None), row(1, 16, slo_met=None)])).axes[0]
+    assert [t.get_text() for t in axes.get_legend().get_texts()] == ["stable", "efficient"]
 
 
 def test_what_cannot_be_drawn_is_refused():
