@@ -60,12 +60,13 @@ def closed_loop(
     """Send requests that wait for others to end: for a seat, or for the turn before.
 
     A request is sent at its arrival time, a follower `think_s` after its predecessor's last
-    token (or rejection), and both not before one of `seats` is free: the semaphore in front
-    of the server that benchmark clients use.  The fleet never runs past the next end.
+    token (or rejection) and after all else that it is linked to, and both not before one of
+    `seats` is free: the semaphore in front of the server that benchmark clients use.  The fleet
+    never runs past the next end.
     """
     clients = _Clients(fleet.requests, rows, seats)
     hopeless = fleet.is_rejected()
-    previous = fleet.requests.previous_request()
+    sent_after = fleet.requests.sent_after()
     now = 0.0
     while True:
         while clients.next_s() <= now:
@@ -74,7 +75,7 @@ def closed_loop(
                 fleet.engine.requests["arrival_s"][row] = now
                 clients.ended(row, now)
                 continue
-            before = previous[row]
+            before = sent_after[row]
             replica = NOBODY if before < 0 else int(fleet.engine.requests["replica"][before])
             if replica == NOBODY or not router.keeps_sessions:
                 replica = int(router.choose(fleet, 1)[0])
@@ -104,14 +105,26 @@ class _Clients:
     """
 
     def __init__(self, requests: Requests, rows: Rows, seats: int | None) -> None:
-        self._next_request = requests.next_request.tolist()
-        self._think_s = requests.think_s.tolist()
         self._seating = requests.seating
         self._unseated: list[Ready] = []
         self._seated: list[Ready] = []
-        first = rows[requests.previous_request()[rows] < 0]
+        starts = requests.starts
+        first = np.intersect1d(rows, starts, assume_unique=True)
         ready = zip(requests.arrival_s[first].tolist(), first.tolist(), strict=True)
         (self._seated if seats is None else self._unseated).extend(ready)
+        # Who waits for whom: the followers of row i are those from offsets[i] to offsets[i + 1].
+        chain = np.flatnonzero(requests.next_request >= 0)
+        before = np.concatenate((chain, requests.links[:, 0]))
+        after = np.concatenate((requests.next_request[chain], requests.links[:, 1]))
+        delay_s = np.concatenate((requests.think_s[chain], requests.link_s))
+        order = np.argsort(before, kind="stable")
+        self._followers = list(zip(after[order].tolist(), delay_s[order].tolist(), strict=True))
+        self._offsets = np.searchsorted(before[order], np.arange(len(requests) + 1)).tolist()
+        self._waits_for = np.bincount(after, minlength=len(requests)).tolist()
+        self._ready_s = [0.0] * len(requests)
+        # A client of a closed loop keeps its seat until all of a session has ended.
+        self._session = np.searchsorted(starts, np.arange(len(requests)), "right").tolist()
+        self._unended = np.bincount(self._session).tolist()
         # When each seat is free next; the clients come to them one by one over the ramp.
         step_s = 0.0 if seats is None else self._seating.ramp_s / seats
         self._free = [step_s * k for k in range(seats or 0)]
@@ -134,12 +147,17 @@ class _Clients:
         return heappop(self._unseated)[1]
 
     def ended(self, row: int, now: float) -> None:
-        """Request `row` has ended: who follows, and who gets its seat."""
-        follower = self._next_request[row]
-        stays = follower >= 0 and self._seating.whole_session
-        if follower >= 0:
-            seated = stays or not self._limited
-            ready = self._seated if seated else self._unseated
-            heappush(ready, (now + self._think_s[row], follower))
+        """Request `row` has ended: who follows, and whether its seat is free."""
+        ready = self._unseated
+        if not self._limited or self._seating.whole_session:
+            ready = self._seated
+        for follower, delay_s in self._followers[self._offsets[row] : self._offsets[row + 1]]:
+            self._ready_s[follower] = max(self._ready_s[follower], now + delay_s)
+            self._waits_for[follower] -= 1
+            if not self._waits_for[follower]:
+                heappush(ready, (self._ready_s[follower], follower))
+        session = self._session[row]
+        self._unended[session] -= 1
+        stays = self._seating.whole_session and self._unended[session] > 0
         if self._limited and not stays:
             heappush(self._free, now + self._seating.think_s)

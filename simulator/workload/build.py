@@ -76,6 +76,7 @@ def build_requests(
     if seats is not None:
         seats = min(seats, len(rows))  # more seats than requests are never taken
     next_request, think_s = _followers(rows)
+    links, link_s = _links(rows)
     return Requests(
         arrival_s=rows.arrival_s,
         prompt_tokens=rows.prompt_tokens,
@@ -90,6 +91,8 @@ def build_requests(
         seating=seating,
         next_request=next_request,
         think_s=think_s,
+        links=links,
+        link_s=link_s,
         segments=NO_SEGMENTS if content is None else content.segments,
         segment_offsets=NO_OFFSETS if content is None else content.offsets,
         notes=tuple(rows.notes),
@@ -133,6 +136,21 @@ def _followers(rows: Rows) -> tuple[Ints, Floats]:
     follows = np.append(rows.extra["turn"][1:] > 0, False)
     think_s = np.append(rows.extra["think_s"][1:], 0.0)
     return np.where(follows, np.arange(1, n + 1), -1), np.where(follows, think_s, 0.0)
+
+
+def _links(rows: Rows) -> tuple[Ints, Floats]:
+    """`Requests.links` and `Requests.link_s`: how sub-agents start and are waited for."""
+    if "fork" not in rows.extra:
+        return np.zeros((0, 2), np.int64), np.zeros(0)
+    fork, join = rows.extra["fork"], rows.extra["join"]
+    started, last = np.flatnonzero(fork), np.flatnonzero(join)
+    links = np.concatenate(
+        (
+            np.stack([started + fork[started], started], axis=1),
+            np.stack([last, last + join[last]], axis=1),
+        )
+    )
+    return links, np.concatenate((rows.extra["think_s"][started], rows.extra["join_s"][last]))
 
 
 def _content(spec: WorkloadSpec, rows: Rows) -> Content | None:

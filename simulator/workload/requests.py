@@ -73,6 +73,10 @@ class Requests:
         none.  A follower is sent when its predecessor has ended; its arrival_s is that of
         the session.
     think_s : (n,) float64: from the last token of a row to the arrival of its follower.
+    links : (m, 2) int64: rows (before, after) of one session: `after` is sent `link_s` after the
+        last token of `before` or later, once all that it waits for have ended.  So sub-agents
+        start after a turn, and a later turn waits for their answers.
+    link_s : (m,) float64.
     segments : (g, 2) int64: tag and length of the pieces that prompts consist of, for prefix
         caching.  Token j of a piece is (tag, j), so that equal leading pieces are a shared
         prefix.  A tag >= 0 is whatever several prompts share; `own_tag` and `output_tag` are
@@ -95,6 +99,8 @@ class Requests:
     seating: Seating = field(default_factory=Seating)
     next_request: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     think_s: Floats = field(default_factory=lambda: np.zeros(0))
+    links: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    link_s: Floats = field(default_factory=lambda: np.zeros(0))
     segments: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     segment_offsets: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     notes: tuple[str, ...] = ()
@@ -127,7 +133,7 @@ class Requests:
     @property
     def has_sessions(self) -> bool:
         """Whether any request waits for another one."""
-        return bool((self.next_request >= 0).any())
+        return bool((self.next_request >= 0).any() or len(self.links))
 
     def previous_request(self) -> Ints:
         """(n,) int64: row of the turn before; -1 for a first or only one."""
@@ -135,6 +141,18 @@ class Requests:
         rows = np.flatnonzero(self.next_request >= 0)
         previous[self.next_request[rows]] = rows
         return previous
+
+    def sent_after(self) -> Ints:
+        """(n,) int64: the turn before, or the one that started a sub-agent; -1: none."""
+        before = self.previous_request()
+        alone = before[self.links[:, 1]] < 0
+        before[self.links[alone, 1]] = self.links[alone, 0]
+        return before
+
+    @property
+    def starts(self) -> Ints:
+        """Rows that arrive by themselves; those behind them, to the next, are of their session."""
+        return np.flatnonzero(self.sent_after() < 0)
 
     def id_of(self, row: int) -> str:
         """Name of the request in `row`."""

@@ -117,3 +117,28 @@ def test_replicas_are_not_ahead_of_an_end_that_somebody_waits_for():
     assert done.times("replica", *TIMES) == [
         (0, 0.0, 0.0, 2.0), (0, 2.5, 2.5, 4.5), (1, 0.0, 0.0, 12.0)
     ]  # fmt: skip
+
+
+def test_a_turn_waits_for_the_sub_agents_that_another_started():
+    # r0: 0 -> 2 starts r2 0.5 later (2.5 -> 4.5) and r3 1 later, at 3, which waits for the step:
+    # 4.5 -> 6.5.  r1 wants r0, r2 + 0.25 = 4.75 and r3 + 0.5 = 7: 7 -> 9.
+    rows = ((0.0, 4, 1), (0.0, 4, 1), (0.0, 4, 1), (0.0, 4, 1))
+    requests = session(
+        *rows, next_request=[1, -1, -1, -1], think_s=[0.0, 0, 0, 0],
+        links=np.array([(0, 2), (0, 3), (2, 1), (3, 1)]), link_s=np.array([0.5, 1.0, 0.25, 0.5]),
+    )  # fmt: skip
+    assert requests.starts.tolist() == [0]
+    assert requests.sent_after().tolist() == [-1, 0, 0, 0]
+    assert run(requests).times(*TIMES) == [
+        (0.0, 0.0, 2.0), (7.0, 7.0, 9.0), (2.5, 2.5, 4.5), (3.0, 4.5, 6.5)
+    ]  # fmt: skip
+
+
+def test_a_client_keeps_its_seat_until_its_sub_agents_have_ended():
+    # r0: 0 -> 2; its sub-agent r1, which nobody waits for, at 3 -> 5; 0.5 s on, r2: 5.5 -> 7.5.
+    requests = session(
+        (0.0, 4, 1), (0.0, 4, 1), (0.0, 4, 1), next_request=[-1, -1, -1], think_s=[0.0, 0, 0],
+        links=np.array([(0, 1)]), link_s=np.array([1.0]), max_concurrency=1,
+        seating=Seating(think_s=0.5, whole_session=True),
+    )  # fmt: skip
+    assert run(requests).times(*TIMES) == [(0.0, 0.0, 2.0), (3.0, 3.0, 5.0), (5.5, 5.5, 7.5)]

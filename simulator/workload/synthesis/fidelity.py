@@ -24,7 +24,7 @@ class Likeness(NamedTuple):
 def likeness(trace: Requests, twin: Requests) -> list[Likeness]:
     """Measures of two workloads side by side."""
     both = trace, twin
-    starts = [r.arrival_s[r.previous_request() < 0] for r in both]
+    starts = [r.arrival_s[r.starts] for r in both]
     gaps = [np.diff(s) for s in starts]
     rows = [
         _row("rate (starts/s)", [(len(s) - 1) / s[-1] if s[-1] else None for s in starts]),

@@ -51,7 +51,7 @@ def synthesize(trace: dict[str, Any], out: Path, model: str) -> Twin:
             f"{trace['path']}: {len(recorded)} requests are too few for a statistical twin; "
             f"{FEWEST} are needed"
         )
-    start_s = recorded.arrival_s[recorded.previous_request() < 0]
+    start_s = recorded.arrival_s[recorded.starts]
     notes = []
     bin_s = _bin_s(start_s)
     if bin_s:
@@ -59,7 +59,7 @@ def synthesize(trace: dict[str, Any], out: Path, model: str) -> Twin:
             f"arrivals are recorded in bins of {bin_s:g} s and were spread over them before the fit"
         )
         recorded = _requests(original.with_overrides([f"workload.trace.jitter_s={bin_s}"]))
-        start_s = recorded.arrival_s[recorded.previous_request() < 0]
+        start_s = recorded.arrival_s[recorded.starts]
     arrivals, why = fit_arrivals(start_s - start_s[0])
     workload: dict[str, Any] = {"arrivals": arrivals, "num_requests": len(recorded)}
     workload |= _sessions(recorded)
@@ -107,7 +107,7 @@ def _new_tokens(requests: Requests) -> Ints:
 def _sessions(requests: Requests) -> dict[str, Any]:
     if not requests.has_sessions:
         return {}
-    sessions = int(np.count_nonzero(requests.previous_request() < 0))
+    sessions = len(requests.starts)
     think_s = requests.think_s[requests.next_request >= 0]
     spec = {
         "mean_turns": float(f"{len(requests) / sessions:.6g}"),

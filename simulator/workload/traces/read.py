@@ -25,6 +25,7 @@ from simulator.workload.traces.trace import Trace, arrivals_in_order
 # Roles that go on with a trace; any other column is only read to check the rows.
 EXTRA = (
     "max_tokens", "priority", "id", "class_name", "blocks", "turn", "think_s", "prefix_tokens",
+    "fork", "join", "join_s",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simulator.workload.requests import Floats, Ints
 from simulator.workload.traces.cells import Elapsed
 from simulator.workload.traces.layout import Columns, Layout
+from simulator.workload.traces.subagents import is_sub, sub_agents
 
 UNKNOWN = -1.0  # a think time that the file does not tell
 
@@ -32,44 +33,71 @@ def in_sessions(columns: Columns, layout: Layout) -> Sessions:
     """Put the turns of each session in order and tell what each waits for.
 
     Roles that are read: ``session`` ("": a request on its own), ``agent`` (the sub-agent of
-    a session), ``round`` (else the order of the file), ``arrival`` (NaN: not told),
-    ``think_before`` or ``think_after`` a turn, ``service_s`` as recorded, and ``blocks``.
+    a session, as a path), ``forked_after`` (see `sub_agents`), ``round`` (else the order of the
+    file), ``arrival`` (NaN: not told), ``think_before`` or ``think_after`` a turn, ``service_s``
+    as recorded, and ``blocks``.
     """
-    code, scope = _codes(columns)
+    code, scope, chains = _codes(columns)
     rounds = columns.get("round", np.arange(len(code)))
     order = np.lexsort((np.arange(len(code)), rounds, code))
     columns = {role: values[order] for role, values in columns.items()}
     code, scope = code[order], scope[order]
     first = np.flatnonzero(np.diff(code, prepend=-1))
-    turn = np.arange(len(code)) - np.repeat(first, np.diff(first, append=len(code)))
+    counts = np.diff(first, append=len(code))
+    turn = np.arange(len(code)) - np.repeat(first, counts)
 
     if "blocks" in columns and layout.local_ids:
         columns["blocks"] = salted(columns["blocks"], scope)
     per_second = {f.role: f.kind.per_second for f in layout.fields if isinstance(f.kind, Elapsed)}
     moments = columns.get("arrival", np.full(len(code), np.nan))
     start_s, untold = _starts(moments[first], per_second["arrival"])
-    notes = []
+    notes: list[str] = []
+    service_s = columns.pop("service_s", np.full(len(code), np.nan))
+    service_s = service_s / per_second.get("service_s", 1.0)
+    think_s = _think(columns, turn, moments, service_s, per_second, notes)
+    think_s = np.where(turn == 0, 0.0, think_s)
+    agents = None
+    if "forked_after" in columns:
+        moments_s = moments / per_second["arrival"]
+        agents = sub_agents(columns, chains, first, moments_s, service_s, think_s)
+        start_s = start_s[agents.root]
+    root = np.arange(len(first)) if agents is None else agents.root
+    sessions = int(np.count_nonzero(root == np.arange(len(first))))
     if turn.any():
-        notes.append(f"{len(code):,} requests in {len(first):,} sessions")
+        notes.insert(0, f"{len(code):,} requests in {sessions:,} sessions")
+    if sessions < len(first):
+        notes.append(
+            f"sub-agents: {len(first) - sessions:,} start after the turn that called them, and the "
+            "first later turn that they had ended before waits for them"
+        )
+    lost = sum(is_sub(name) for name in chains) - (len(first) - sessions)
+    if lost:
+        notes.append(
+            f"sub-agents whose place is not told: {lost:,}; they are sessions of their own"
+        )
     if untold:
         notes.append(
             f"sessions that do not tell when they start: {untold:,}; they start at once, unless "
             "workload.arrivals says otherwise"
         )
-    think_s = np.where(turn == 0, 0.0, _think(columns, turn, moments, per_second, notes))
-    late = int(np.count_nonzero(start_s < np.maximum.accumulate(start_s)))
-    by_start = np.argsort(start_s, kind="stable")
+    own = start_s[root == np.arange(len(first))]
+    late = int(np.count_nonzero(own < np.maximum.accumulate(own)))
+    by_start = np.lexsort((np.arange(len(first)), root, start_s[root]))
     rank = np.empty(len(first), np.int64)
     rank[by_start] = np.arange(len(first))
-    order = np.argsort(np.repeat(rank, np.diff(first, append=len(code))), kind="stable")
-    columns["arrival"] = np.repeat(start_s, np.diff(first, append=len(code)))
-    if turn.any():
+    order = np.argsort(np.repeat(rank, counts), kind="stable")
+    columns["arrival"] = np.repeat(start_s, counts)
+    if turn.any() or sessions < len(first):
         columns |= {"turn": turn, "think_s": think_s}
-    return Sessions({role: values[order] for role, values in columns.items()}, late, notes)
+    columns = {role: values[order] for role, values in columns.items()}
+    if agents is not None and sessions < len(first):
+        columns |= agents.offsets(order)
+    return Sessions(columns, late, notes)
 
 
-def _codes(columns: Columns) -> tuple[Ints, Ints]:
-    """Number of each row's session, by first appearance, and of its space of block ids."""
+def _codes(columns: Columns) -> tuple[Ints, Ints, dict[Any, int]]:
+    """Number of each row's agent of a session, by first appearance; of its space of block
+    ids; and the numbers by (session, agent)."""
     session = columns.pop("session").tolist()
     agent = columns.pop("agent", np.full(len(session), "")).tolist()
     codes: dict[Any, int] = {}
@@ -78,7 +106,7 @@ def _codes(columns: Columns) -> tuple[Ints, Ints]:
     for i, (name, sub) in enumerate(zip(session, agent, strict=True)):
         code[i] = codes.setdefault((name, sub) if name else i, len(codes))
         scope[i] = scopes.setdefault(name or i, len(scopes))
-    return code, scope
+    return code, scope, codes
 
 
 def _starts(moments: Floats, per_second: float) -> tuple[Floats, int]:
@@ -93,6 +121,7 @@ def _think(
     columns: Columns,
     turn: Ints,
     moments: Floats,
+    service_s: Floats,
     per_second: dict[str, float],
     notes: list[str],
 ) -> Floats:
@@ -102,7 +131,6 @@ def _think(
         return np.roll(columns.pop("think_after"), 1) / per_second["think_after"]
     think_s = columns.pop("think_before", np.full(n, UNKNOWN))
     think_s = think_s / per_second.get("think_before", 1.0)
-    service_s = columns.pop("service_s", np.full(n, np.nan))
     gap_s = np.diff(moments, prepend=np.nan) / per_second["arrival"] - np.nan_to_num(
         np.roll(service_s, 1)
     )

@@ -25,7 +25,10 @@ class Trace:
     extra : further columns by role (max_tokens, priority, id, class_name, blocks), as recorded;
         blocks are the ids of a prompt's blocks as `cells.block_bytes` has them.  Traces of
         sessions have ``turn`` (a row with turn > 0 follows the row before it), ``think_s``
-        and ``prefix_tokens``, see `sessions`; arrival_s is then the session's start.
+        and ``prefix_tokens``, see `sessions`; arrival_s is then the session's start.  Sub-agents
+        have ``fork``, how many rows before its first turn the turn stands that it comes after
+        (negative; 0: no sub-agent), and ``join``, how many rows from its last turn the turn
+        stands that waits for it (0: none), ``join_s`` after its end.
     block_tokens : tokens that a block id stands for.
     rows_read : rows in the file, bad ones included.
     skipped : bad rows by what is wrong with them.
@@ -48,12 +51,14 @@ class Trace:
 
     @property
     def starts(self) -> Ints:
-        """Rows that arrive by themselves: all but the later turns of sessions."""
+        """Rows that arrive by themselves: all but later turns of sessions and sub-agents."""
         turn = self.extra.get("turn")
-        return np.arange(len(self)) if turn is None else np.flatnonzero(turn == 0)
+        if turn is None:
+            return np.arange(len(self))
+        return np.flatnonzero((turn == 0) & (self.extra.get("fork", turn) == 0))
 
     def take_sessions(self, chosen: Ints, arrival_s: Floats) -> Trace:
-        """These of the `starts`, each with its later turns, starting at these times."""
+        """These of the `starts`, each with all of its session, starting at these times."""
         starts = self.starts
         counts = np.diff(starts, append=len(self))[chosen]
         ends = np.cumsum(counts)

@@ -1,9 +1,8 @@
 """Sessions of coding agents in Weka's format, nested or with one row for each request.
 
 A session tells its requests by seconds from its own start, its prompts by ids of 64-token
-blocks that mean something within the session only.  A sub-agent's requests are a session of
-their own that starts when the sub-agent did; the agent's next turn comes after its recorded
-think time, the sub-agents' work included.
+blocks that mean something within the session only.  In the nested form a sub-agent stands
+behind the turn that called it; rows of their own do not tell where it started.
 """
 
 from __future__ import annotations
@@ -30,10 +29,13 @@ def _turns(record: Record) -> Iterator[Record]:
     yield from _nested(record, requests, agent="", start_s=0.0)
 
 
-def _nested(record: Record, requests: Any, agent: str, start_s: float) -> Iterator[Record]:
+def _nested(
+    record: Record, requests: Any, agent: str, start_s: float, forked_after: int = -1
+) -> Iterator[Record]:
     if not isinstance(requests, list) or not requests:
         yield Record(record.place, {}, "has requests that are not a list of requests")
         return
+    caller = -1
     for number, turn in enumerate(requests):
         place = f"{record.place}, request {number + 1}" + (f" of {agent}" if agent else "")
         if not isinstance(turn, dict):
@@ -42,9 +44,13 @@ def _nested(record: Record, requests: Any, agent: str, start_s: float) -> Iterat
             name = f"{agent}/{turn.get('agent_id', number)}"
             began = turn.get("t")
             began_s = float(began) if isinstance(began, int | float) else 0.0
-            yield from _nested(record, turn.get("requests"), name, began_s)
+            if agent and began_s < start_s:
+                began_s += start_s
+            yield from _nested(record, turn.get("requests"), name, began_s, caller)
         else:
-            yield Record(place, _cells(record.cells, turn, agent, number, start_s))
+            caller = number
+            cells = _cells(record.cells, turn, agent, number, start_s)
+            yield Record(place, {**cells, "forked_after": forked_after})
 
 
 def _cells(
@@ -60,12 +66,24 @@ def _cells(
 
 
 def _session(turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """A session in the nested form."""
+    """A session in the nested form; sub-agents stand behind the turn that they came after."""
     kept = {"t": "t", "in": "in", "out": "out", "hash_ids": "hash_ids", "think": "think_time"}
-    requests = [
-        {"type": "n", "model": "", **{new: turn[old] for old, new in kept.items() if old in turn}}
-        for turn in turns
-    ]
+    agents: dict[str, list[dict[str, Any]]] = {"": []}
+    for turn in turns:
+        path = turn.get("agent", "")
+        if path not in agents:
+            agents[path] = []
+            caller, _, name = path.rpartition("/")
+            later = (
+                n for n, r in enumerate(agents[caller]) if r.get("i", -1) > turn["forked_after"]
+            )
+            entry = {"t": turn["t"], "type": "subagent", "agent_id": name, "requests": agents[path]}
+            agents[caller].insert(next(later, len(agents[caller])), entry)
+        request = {new: turn[old] for old, new in kept.items() if old in turn}
+        agents[path].append({"type": "n", "model": "", **request, "i": turn["i"]})
+    for requests in agents.values():
+        for request in requests:
+            request.pop("i", None)
     return {
         "id": turns[0]["session"],
         "models": [],
@@ -73,7 +91,7 @@ def _session(turns: list[dict[str, Any]]) -> dict[str, Any]:
         "hash_id_scope": "local",
         "tool_tokens": 0,
         "system_tokens": 0,
-        "requests": requests,
+        "requests": agents[""],
     }
 
 
@@ -84,6 +102,7 @@ WEKA = Layout(
     fields=(
         Field("session", ("session",), Label()),
         Field("agent", ("agent",), Label(), required=False, default=""),
+        Field("forked_after", ("forked_after",), Count(-1), False, -1, tells=False),
         Field("round", ("i",), Count(0)),
         Field("arrival", ("t",), Elapsed()),
         Field("prompt_tokens", ("in",), Count()),

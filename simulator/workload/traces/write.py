@@ -16,6 +16,7 @@ from simulator.workload.requests import Floats, Ints
 from simulator.workload.traces.blocks import reblock, shared_with_previous
 from simulator.workload.traces.cells import BlockIds, BlockRuns, CellKind, Elapsed, Stamp
 from simulator.workload.traces.layout import Field, Layout
+from simulator.workload.traces.subagents import as_sessions, earliest_s
 from simulator.workload.traces.trace import Trace
 
 # Traces say when requests came after one another, not on which day; tools want a date.
@@ -35,7 +36,10 @@ def write_trace(trace: Trace, path: Path, layout: Layout) -> None:
     InputError
         The file cannot be written, or the format has no sessions and the trace has.
     """
-    if "turn" in trace.extra and all(f.role != "session" for f in layout.fields):
+    roles = {f.role for f in layout.fields}
+    if "fork" in trace.extra and "forked_after" not in roles:
+        trace = as_sessions(trace)
+    if "turn" in trace.extra and "session" not in roles:
         raise InputError(
             f"{trace.path} has sessions whose turns wait for each other, which format "
             f"{layout.name} cannot tell; write dynamo, tracelab, weka or llmservingsim"
@@ -84,13 +88,16 @@ def _open(path: Path) -> TextIO:
 def _cells(trace: Trace, field: Field, layout: Layout) -> Sequence[Any] | None:
     """The column of a field, or None where there is nothing to write."""
     if field.role == "arrival":
-        moments = _moments(trace.arrival_s, field.kind)
+        arrival_s = earliest_s(trace) if "fork" in trace.extra else trace.arrival_s
+        moments = _moments(arrival_s, field.kind)
         optional = not field.required and "csv" not in layout.kinds
         return _first_only(trace, moments) if optional else moments
     if field.role in SESSION_ROLES:
         if not field.required and "turn" not in trace.extra:
             return None
         return SESSION_ROLES[field.role](trace, field)
+    if field.role in ("agent", "forked_after"):
+        return _agents(trace, field) if "fork" in trace.extra else None
     if field.role in ("prompt_tokens", "output_tokens"):
         tokens: list[int] = getattr(trace, field.role).tolist()
         return tokens
@@ -124,6 +131,21 @@ def _first_only(trace: Trace, cells: list[Any]) -> list[Any]:
 def _session_names(trace: Trace, field: Field) -> list[str]:
     turns = np.diff(trace.starts, append=len(trace))
     return [f"s{k}" for k in np.repeat(np.arange(len(turns)), turns).tolist()]
+
+
+def _agents(trace: Trace, field: Field) -> list[Any]:
+    """Paths of the sub-agents, or the turns of their callers that they came after."""
+    turn, fork = trace.extra["turn"].tolist(), trace.extra["fork"].tolist()
+    paths: list[str] = []
+    callers: list[Any] = []
+    for row, (number, away) in enumerate(zip(turn, fork, strict=True)):
+        if number:
+            path, caller = paths[-1], callers[-1]
+        else:
+            path, caller = (f"{paths[row + away]}/a{row}", turn[row + away]) if away else ("", "")
+        paths.append(path)
+        callers.append(caller)
+    return paths if field.role == "agent" else callers
 
 
 def _turns(trace: Trace, field: Field) -> list[int]:

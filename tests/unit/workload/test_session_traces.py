@@ -134,16 +134,21 @@ def test_weka_nested(write):
     path = write([WEKA, {**WEKA, "id": "t2"}])
     trace = read_trace(path)
     assert trace.format == "weka"
-    # Both sessions at 0, both sub-agents at 10.
-    assert trace.arrival_s.tolist() == [0, 0, 0, 0, 10, 10, 10, 10]
-    assert trace.prompt_tokens.tolist() == [130, 200, 130, 200, 64, 70, 64, 70]
-    # 20 - 0 - 2 s of service where no think time is told.
-    assert trace.extra["think_s"].tolist() == [0, 18, 0, 18, 0, 2.5, 0, 2.5]
+    # Both sessions at 0; a sub-agent's rows come behind those of its session.
+    assert trace.arrival_s.tolist() == [0] * 8
+    assert trace.starts.tolist() == [0, 4]
+    assert trace.prompt_tokens.tolist() == [130, 200, 64, 70] * 2
+    # The first turn ends at 2, the sub-agent starts at 10 and ends at 15, the next turn is at 20.
+    assert trace.extra["think_s"].tolist() == [0, 5, 8, 2.5] * 2
     requests = made(path)
+    assert requests.next_request.tolist() == [1, -1, 3, -1, 5, -1, 7, -1]
+    links = {tuple(link): s for link, s in zip(requests.links.tolist(), requests.link_s.tolist(),
+                                               strict=True)}  # fmt: skip
+    assert links == {(0, 2): 8, (3, 1): 5, (4, 6): 8, (7, 5): 5}
     tags = [[tag for tag, _ in pieces(requests, row)] for row in range(8)]
     assert tags[1][:2] == tags[0]
-    assert tags[4] == tags[5] == tags[0][:1]  # a sub-agent shares its session's blocks
-    assert not set(tags[0]) & set(tags[2])  # another session does not
+    assert tags[2] == tags[3] == tags[0][:1]  # a sub-agent shares its session's blocks
+    assert not set(tags[0]) & set(tags[4])  # another session does not
     with pytest.raises(InputError, match="has a block_size other than 64"):
         read_trace(write([{**WEKA, "block_size": 128}], "other"))
 
@@ -229,9 +234,31 @@ def test_sessions_are_not_written_where_they_would_be_lost(write, tmp_path):
 
 def test_weka_becomes_tracelab(write, tmp_path):
     write_trace(read_trace(write([WEKA])), tmp_path / "out", FORMATS["tracelab"])
+    # It cannot tell sub-agents: one becomes a session 8 s after the first turn, and the second
+    # turn comes when it would have ended, 8 + 2.5 s, and 5 s on.
     assert (tmp_path / "out").read_text().splitlines()[1:] == [
-        "s0,0,0,0,130,5,18000", "s0,1,0,128,72,4,0", "s1,0,10000,0,64,3,2500", "s1,1,10000,64,6,3,0"
+        "s0,0,0,0,130,5,15500", "s0,1,0,128,72,4,0", "s1,0,8000,0,64,3,2500", "s1,1,8000,64,6,3,0"
     ]  # fmt: skip
+
+
+def test_sub_agents_round_trip_through_weka(write, tmp_path):
+    trace = read_trace(write([WEKA, {**WEKA, "id": "t2"}]))
+    write_trace(trace, tmp_path / "out", FORMATS["weka"])
+    again = read_trace(tmp_path / "out")
+    for column in ("arrival_s", "prompt_tokens", "output_tokens"):
+        assert getattr(again, column).tolist() == getattr(trace, column).tolist()
+    for role in ("turn", "think_s", "fork", "join", "join_s"):
+        assert again.extra[role].tolist() == trace.extra[role].tolist()
+
+
+def test_flat_weka_rows_do_not_tell_where_sub_agents_start(write):
+    rows = [
+        {"session": "s", "agent": agent, "i": i, "t": t, "in": 70, "out": 2, "think": 1.0}
+        for agent, i, t in ((None, 0, 0.0), (None, 1, 9.0), ("x", 0, 0.0))
+    ]
+    trace = read_trace(write(rows))
+    assert trace.starts.tolist() == [0, 2]
+    assert any("sub-agents whose place is not told: 1" in note for note in trace.notes)
 
 
 def test_sessions_are_cut_and_drawn_as_a_whole(write):
