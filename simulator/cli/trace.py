@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,13 @@ class OnBadRow(StrEnum):
 
     skip = "skip"
     error = "error"
+
+
+class Turns(StrEnum):
+    """When later turns of sessions arrive."""
+
+    wait = "wait"
+    as_recorded = "as-recorded"
 
 
 class TimeUnit(StrEnum):
@@ -39,6 +46,14 @@ Column = Annotated[
     ),
 ]
 Unit = Annotated[TimeUnit, typer.Option(help="Unit of its times.")]
+Turned = Annotated[
+    Turns, typer.Option(help="Of sessions: wait for the turn before, or come as-recorded.")
+]
+
+
+def _key(turns: Turns) -> Literal["wait", "as_recorded"]:
+    """The value of workload.trace.turns."""
+    return "wait" if turns is Turns.wait else "as_recorded"
 
 
 def _mapping(columns: list[str] | None) -> dict[str, str] | None:
@@ -64,6 +79,7 @@ def inspect(
     plots: Annotated[
         Path | None, typer.Option(help="Write a page of plots: .svg, .png or .pdf.")
     ] = None,
+    turns: Turned = Turns.wait,
     column: Column = None,
     time_unit: Unit = TimeUnit.s,
 ) -> None:
@@ -77,6 +93,7 @@ def inspect(
         file,
         format,
         on_bad_row=on_bad_row.value,
+        turns=_key(turns),
         columns=_mapping(column),
         time_unit=time_unit.value,
     )
@@ -110,6 +127,7 @@ def convert(
     on_bad_row: Annotated[
         OnBadRow, typer.Option(help="error: stop at the first bad row; skip: count them.")
     ] = OnBadRow.error,
+    turns: Turned = Turns.wait,
     column: Column = None,
     time_unit: Unit = TimeUnit.s,
 ) -> None:
@@ -128,6 +146,7 @@ def convert(
         file,
         format,
         on_bad_row=on_bad_row.value,
+        turns=_key(turns),
         columns=_mapping(column),
         time_unit=time_unit.value,
     )
@@ -151,6 +170,7 @@ def synthesize(
     class_column: Annotated[
         str | None, typer.Option(help="Column that names the class of each request.")
     ] = None,
+    turns: Turned = Turns.wait,
     column: Column = None,
     time_unit: Unit = TimeUnit.s,
     model: Annotated[str, typer.Option(help="Model of the scenario.")] = "llama-3.1-8b",
@@ -165,6 +185,7 @@ def synthesize(
         "path": str(file),
         "format": format,
         "on_bad_row": on_bad_row.value,
+        "turns": _key(turns),
         "columns": _mapping(column),
         "time_unit": time_unit.value,
     }

@@ -45,6 +45,8 @@ class TraceSpec(Section):
     """for a file of any columns: {arrival_s: its name there, prompt_tokens: ..., ...}"""
     time_unit: Literal["s", "ms", "us", "ns", "date"] = "s"
     """unit of the times of such a file"""
+    turns: Literal["wait", "as_recorded"] = "wait"
+    """turns of sessions: wait for the turn before to end, and think; or arrive at recorded times"""
     block_tokens: Count | None = None
     """prompt tokens that a block id (hash_ids) stands for; null: as the format has it"""
 

@@ -165,13 +165,22 @@ def _content(spec: WorkloadSpec, rows: Rows) -> Content | None:
             )
         assert rows.block_tokens is not None
         return of_blocks(rows.extra["blocks"], rows.prompt_tokens, rows.block_tokens)
-    if not stated and "turn" not in rows.extra:
+    grouped = "group" in rows.extra and "group_tokens" in rows.extra
+    if grouped and stated:
+        raise InputError(
+            "shared_prefix_tokens is given, but the trace's prefix groups tell what prompts share; "
+            "remove it"
+        )
+    if not stated and not grouped and "turn" not in rows.extra:
         return None
     # Tag 0 is the workload's system prompt, which classes without one of their own have.
     shared = spec.shared_prefix_tokens or 0
     tokens = np.array([shared if t is None else t for t in own] or [shared], np.int64)
     tags = np.array([0 if t is None else i + 1 for i, t in enumerate(own)] or [0], np.int64)
     tokens, tags = tokens[rows.class_id], tags[rows.class_id]
+    if grouped:
+        _, tags = np.unique(rows.extra["group"].astype(str), return_inverse=True)
+        tokens = rows.extra["group_tokens"]
     if "turn" not in rows.extra:
         return of_system_prompts(tokens, tags, rows.prompt_tokens)
     history = rows.extra.get("prefix_tokens", np.full(len(rows), WHOLE_HISTORY))

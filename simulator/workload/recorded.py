@@ -34,6 +34,7 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
         trace_spec.format,
         on_bad_row=trace_spec.on_bad_row,
         class_column=trace_spec.class_column,
+        turns=trace_spec.turns,
         block_tokens=trace_spec.block_tokens,
         columns=trace_spec.columns,
         time_unit=trace_spec.time_unit,

@@ -3,6 +3,7 @@
 from simulator.workload.traces.blocks import BLOCKS
 from simulator.workload.traces.cells import Count, Elapsed, Label
 from simulator.workload.traces.layout import Field, Layout
+from simulator.workload.traces.sessions import NO_PARENT
 
 BAILIAN = Layout(
     name="bailian",
@@ -10,11 +11,11 @@ BAILIAN = Layout(
     kinds=("jsonl", "json", "parquet"),
     fields=(
         Field("id", ("chat_id",), Label()),
+        Field("parent", ("parent_chat_id",), Label(), required=False, default=NO_PARENT),
         Field("arrival", ("timestamp",), Elapsed()),
         Field("prompt_tokens", ("input_length",), Count()),
         Field("output_tokens", ("output_length",), Count()),
         BLOCKS,
     ),
-    unused={"parent_chat_id": "turns of a session (parent_chat_id) arrive as recorded"},
     block_tokens=16,
 )

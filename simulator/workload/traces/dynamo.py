@@ -6,7 +6,7 @@ A row's input_length is its whole prompt, the turns before included.
 from simulator.workload.traces.blocks import BLOCKS
 from simulator.workload.traces.cells import Elapsed, Label
 from simulator.workload.traces.layout import Field, Layout
-from simulator.workload.traces.mooncake import OUTPUT, PROMPT
+from simulator.workload.traces.mooncake import OUTPUT, PROMPT, URGENCY
 from simulator.workload.traces.sessions import UNKNOWN
 
 DYNAMO = Layout(
@@ -19,9 +19,9 @@ DYNAMO = Layout(
         Field("arrival", ("timestamp", "created_time"), Elapsed(1000), False, float("nan")),
         PROMPT,
         OUTPUT,
+        URGENCY,
         Field("think_before", ("delay", "delay_ms"), Elapsed(1000, least=0), False, UNKNOWN),
         BLOCKS,
     ),
-    unused={"priority": "the trace's priority is not used"},
     block_tokens=512,
 )

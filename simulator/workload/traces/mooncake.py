@@ -7,17 +7,21 @@ possibly in part.
 
 from dataclasses import replace
 
+from simulator.workload.requests import LARGEST_COUNT
 from simulator.workload.traces.blocks import BLOCKS
 from simulator.workload.traces.cells import Count, Elapsed
 from simulator.workload.traces.layout import Field, Layout
 
+# A higher number is more urgent in Dynamo, a smaller one in vLLM and here.
+URGENCY = Field(
+    "urgency", ("priority",), Count(-LARGEST_COUNT), required=False, default=0, tells=False
+)
 PROMPT = Field("prompt_tokens", ("input_length", "input_tokens"), Count())
 OUTPUT = Field("output_tokens", ("output_length", "output_tokens"), Count())
 _SESSIONS = {
     "session_id": "sessions (session_id) are not kept; turns arrive as recorded (format dynamo "
     "keeps them)",
     "delay": "delay after the turn before is not kept; turns arrive as recorded",
-    "priority": "the trace's priority is not used",
 }
 
 MOONCAKE = Layout(
@@ -28,6 +32,7 @@ MOONCAKE = Layout(
         Field("arrival", ("timestamp", "created_time"), Elapsed(per_second=1000)),
         PROMPT,
         OUTPUT,
+        URGENCY,
         BLOCKS,
     ),
     unused=_SESSIONS,
@@ -42,6 +47,7 @@ TIMED_TRACE = Layout(
         Field("arrival", ("timestamp",), Elapsed()),
         PROMPT,
         OUTPUT,
+        URGENCY,
         replace(BLOCKS, tells=False),  # Mooncake's, in ms, have them as a rule
     ),
     unused=_SESSIONS,

@@ -2,8 +2,9 @@
 
 arrival_s, prompt_tokens, output_tokens and, as far as they are known, max_tokens,
 priority and id; for sessions also session, think_time_s (from the end of the turn before)
-and prefix_tokens (leading tokens of the prompt that are those of the turn before, else all
-that was said).  Rows of a session are in the order of its turns.
+and prefix_tokens (leading tokens of the prompt that are those of the turn before; else all
+that was said, or none where the prompt is shorter).  Rows of a session are in the order of its
+turns.
 """
 
 from __future__ import annotations

@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Literal, NamedTuple
 
 from simulator.errors import InputError
 from simulator.workload.requests import Ints
 from simulator.workload.traces.blocks import with_block_rule
 from simulator.workload.traces.cells import Elapsed, Label, Stamp
-from simulator.workload.traces.layout import Columns, Field, Layout
+from simulator.workload.traces.layout import Field, Layout
 from simulator.workload.traces.own import OWN, OWN_LENGTHS, with_columns
 from simulator.workload.traces.records import column_names
 from simulator.workload.traces.registry import few, find_format
+from simulator.workload.traces.roles import in_our_terms
 from simulator.workload.traces.sessions import in_sessions
 from simulator.workload.traces.source import Source
 from simulator.workload.traces.table import OnBadRow, read_table, summary
 from simulator.workload.traces.trace import Trace, arrivals_in_order
 
+Turns = Literal["wait", "as_recorded"]
+
 # Roles that go on with a trace; any other column is only read to check the rows.
 EXTRA = (
     "max_tokens", "priority", "id", "class_name", "blocks", "turn", "think_s", "prefix_tokens",
-    "fork", "join", "join_s",
+    "fork", "join", "join_s", "group", "group_tokens",
 )  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def read_trace(
     on_bad_row: OnBadRow = "error",
     class_column: str | None = None,
     block_tokens: int | None = None,
+    turns: Turns = "wait",
     columns: Mapping[str, str] | None = None,
     time_unit: str = "s",
 ) -> Trace:
@@ -49,6 +51,8 @@ def read_trace(
     class_column : column that names the class of each request.
     columns, time_unit : what the own table's columns are called in this file, and the unit of
         its times; for format csv.
+    turns : "wait": turns of sessions wait for the turn before; "as_recorded": they arrive at
+        their recorded times, whatever has become of those before.
     block_tokens : tokens that a block id stands for, where it is not what the format has.
 
     Raises
@@ -70,11 +74,12 @@ def read_trace(
     assert isinstance(arrival, Elapsed | Stamp)
     name = source.path.name
     notes = [f"{name}: read as {layout.name} ({layout.about}), {why}"]
-    if "session" in table.columns:
-        found, late, told = in_sessions(_joined(table.columns), layout)
-        notes += [f"{name}: {sentence}" for sentence in told]
+    told = in_our_terms(table.columns)
+    if "session" in told:
+        found, late, sentences = in_sessions(told, layout, as_recorded=turns == "as_recorded")
+        notes += [f"{name}: {sentence}" for sentence in sentences]
     else:
-        found, late = arrivals_in_order(table.columns, arrival.per_second)
+        found, late = arrivals_in_order(told, arrival.per_second)
     bad = sum(s.count for s in table.skipped.values())
     if bad:
         notes.append(f"{name}: {bad} of {table.rows_read} rows left out{summary(table)}")
@@ -100,17 +105,6 @@ def read_trace(
     )
 
 
-def _joined(columns: Columns) -> Columns:
-    """Columns of which some are told in two ways."""
-    columns = dict(columns)
-    if "new_tokens" in columns:
-        columns["prompt_tokens"] = columns["prefix_tokens"] + columns.pop("new_tokens")
-    if "block_runs" in columns:
-        runs, blocks = columns.pop("block_runs"), columns.get("blocks")
-        columns["blocks"] = runs if blocks is None else np.where(runs == b"", blocks, runs)
-    return columns
-
-
 class RecordedLengths(NamedTuple):
     """Lengths without times: (n,) int64 columns, >= 1, and sentences on their source."""
 
@@ -132,7 +126,7 @@ def read_lengths(path: Path | str) -> RecordedLengths:
     layout = OWN_LENGTHS
     if layout.missing(names) or source.kind not in layout.kinds:
         layout, _ = find_format(source, names, "auto")
-    columns = _joined(read_table(source, layout, "error").columns)
+    columns = in_our_terms(read_table(source, layout, "error").columns)
     prompt, output = columns["prompt_tokens"], columns["output_tokens"]
     return RecordedLengths(
         prompt, output, (f"lengths: drawn from the {len(prompt):,} rows of {source.path.name}",)

@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.errors import InputError
+from simulator.workload.content import WHOLE_HISTORY
 from simulator.workload.requests import Floats, Ints
-from simulator.workload.traces.cells import Elapsed
+from simulator.workload.traces.cells import Elapsed, Stamp
 from simulator.workload.traces.layout import Columns, Layout
 from simulator.workload.traces.subagents import is_sub, sub_agents
 
 UNKNOWN = -1.0  # a think time that the file does not tell
+OF_SESSIONS = ("round", "think_before", "think_after", "service_s", "ended", "prefix_tokens",
+               "forked_after")  # fmt: skip
+NO_PARENT = "-1"  # a request that begins a session
 
 _SALT, _MASK = 0x9E37_79B9_7F4A_7C15, 0xFFFF_FFFF_FFFF_FFFF
 
@@ -29,8 +34,10 @@ class Sessions(NamedTuple):
     notes: list[str]
 
 
-def in_sessions(columns: Columns, layout: Layout) -> Sessions:
+def in_sessions(columns: Columns, layout: Layout, *, as_recorded: bool = False) -> Sessions:
     """Put the turns of each session in order and tell what each waits for.
+
+    With `as_recorded` none waits: all turns arrive at their recorded times.
 
     Roles that are read: ``session`` ("": a request on its own), ``agent`` (the sub-agent of
     a session, as a path), ``forked_after`` (see `sub_agents`), ``round`` (else the order of the
@@ -48,12 +55,19 @@ def in_sessions(columns: Columns, layout: Layout) -> Sessions:
 
     if "blocks" in columns and layout.local_ids:
         columns["blocks"] = salted(columns["blocks"], scope)
-    per_second = {f.role: f.kind.per_second for f in layout.fields if isinstance(f.kind, Elapsed)}
+    per_second = {
+        f.role: f.kind.per_second for f in layout.fields if isinstance(f.kind, Elapsed | Stamp)
+    }
     moments = columns.get("arrival", np.full(len(code), np.nan))
     start_s, untold = _starts(moments[first], per_second["arrival"])
+    if as_recorded:
+        return _as_recorded(columns, moments, per_second["arrival"])
     notes: list[str] = []
     service_s = columns.pop("service_s", np.full(len(code), np.nan))
     service_s = service_s / per_second.get("service_s", 1.0)
+    if "ended" in columns:
+        lasted_s = (columns.pop("ended") - moments) / per_second["ended"]
+        service_s = np.where(lasted_s >= 0, lasted_s, service_s)
     think_s = _think(columns, turn, moments, service_s, per_second, notes)
     think_s = np.where(turn == 0, 0.0, think_s)
     agents = None
@@ -88,11 +102,25 @@ def in_sessions(columns: Columns, layout: Layout) -> Sessions:
     order = np.argsort(np.repeat(rank, counts), kind="stable")
     columns["arrival"] = np.repeat(start_s, counts)
     if turn.any() or sessions < len(first):
-        columns |= {"turn": turn, "think_s": think_s}
+        columns |= {"turn": turn, "think_s": think_s} | _history(columns, turn)
     columns = {role: values[order] for role, values in columns.items()}
     if agents is not None and sessions < len(first):
         columns |= agents.offsets(order)
     return Sessions(columns, late, notes)
+
+
+def _as_recorded(columns: Columns, moments: Floats, per_second: float) -> Sessions:
+    """All rows at their own times; what a prompt has of the turn before is not kept."""
+    if np.isnan(moments).any():
+        raise InputError(
+            "workload.trace.turns is as_recorded, but the trace does not tell when each turn "
+            "arrived; use turns: wait"
+        )
+    arrival_s, _ = _starts(moments, per_second)
+    order = np.argsort(arrival_s, kind="stable")
+    kept = {r: v[order] for r, v in columns.items() if r not in (*OF_SESSIONS, "arrival")}
+    kept["arrival"] = arrival_s[order]
+    return Sessions(kept, 0, ["turns of sessions arrive as recorded, and wait for none"])
 
 
 def _codes(columns: Columns) -> tuple[Ints, Ints, dict[Any, int]]:
@@ -107,6 +135,17 @@ def _codes(columns: Columns) -> tuple[Ints, Ints, dict[Any, int]]:
         code[i] = codes.setdefault((name, sub) if name else i, len(codes))
         scope[i] = scopes.setdefault(name or i, len(scopes))
     return code, scope, codes
+
+
+def _history(columns: Columns, turn: Ints) -> Columns:
+    """Prompts that are shorter than what was said have lost its head, so they repeat nothing."""
+    prompt, output = columns["prompt_tokens"], columns["output_tokens"]
+    repeated = columns.get("prefix_tokens", np.full(len(turn), WHOLE_HISTORY))
+    said = np.append(0, (prompt + output)[:-1])
+    lost = (turn > 0) & (repeated == WHOLE_HISTORY) & (prompt < said)
+    if not lost.any() or "blocks" in columns:
+        return {}
+    return {"prefix_tokens": np.where(lost, 0, repeated)}
 
 
 def _starts(moments: Floats, per_second: float) -> tuple[Floats, int]:
@@ -150,3 +189,20 @@ def salted(blocks: NDArray[Any], scope: Ints) -> NDArray[Any]:
         for ids, space in zip(blocks.tolist(), scope.tolist(), strict=True)
     ]
     return np.array(salted, object)
+
+
+def by_parent(ids: list[str], parents: list[str]) -> list[str]:
+    """The session of each row, called after its first one, where rows name the turn before.
+
+    A second row behind the same turn begins a session of its own, as does one whose parent is
+    not in the file before it.
+    """
+    session: dict[str, str] = {}
+    followed: set[str] = set()
+    found = []
+    for name, parent in zip(ids, parents, strict=True):
+        goes_on = parent != NO_PARENT and parent in session and parent not in followed
+        session[name] = session[parent] if goes_on else name
+        followed.add(parent)
+        found.append(session[name])
+    return found

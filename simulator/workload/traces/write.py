@@ -42,7 +42,8 @@ def write_trace(trace: Trace, path: Path, layout: Layout) -> None:
     if "turn" in trace.extra and "session" not in roles:
         raise InputError(
             f"{trace.path} has sessions whose turns wait for each other, which format "
-            f"{layout.name} cannot tell; write dynamo, tracelab, weka or llmservingsim"
+            f"{layout.name} cannot tell; write dynamo, tracelab, weka or llmservingsim, or let "
+            "them come as recorded (--turns as-recorded)"
         )
     columns = {f.names[0]: column for f in layout.fields if (column := _cells(trace, f, layout))}
     try:
@@ -101,6 +102,8 @@ def _cells(trace: Trace, field: Field, layout: Layout) -> Sequence[Any] | None:
     if field.role in ("prompt_tokens", "output_tokens"):
         tokens: list[int] = getattr(trace, field.role).tolist()
         return tokens
+    if field.role == "urgency" and "priority" in trace.extra:
+        return ["" if p == 0 else -p for p in trace.extra["priority"].tolist()]
     if isinstance(field.kind, BlockRuns):
         return None
     if isinstance(field.kind, BlockIds):

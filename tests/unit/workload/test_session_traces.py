@@ -300,3 +300,94 @@ def test_what_is_said_about_a_trace_of_sessions(write):
         "median_think_s": 0.25,
     }  # fmt: skip
     assert not found["oddities"]
+
+
+BURSTGPT = (
+    "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    "100.0,a,4,GPT-4,20,5,25,Conversation log\n"
+    "103.0,,2,GPT-4,9,1,10,API log\n"
+    "110.0,a,3,GPT-4,30,6,36,Conversation log\n"
+    "120.0,a,3,GPT-4,12,6,18,Conversation log\n"
+)
+
+
+def test_burstgpt_sessions_by_hand(write):
+    requests = made(write(BURSTGPT))
+    assert requests.arrival_s.tolist() == [0, 0, 0, 3]
+    assert requests.next_request.tolist() == [1, 2, -1, -1]
+    # 110 - 100 - 4 and 120 - 110 - 3 seconds after the answers.
+    assert requests.think_s.tolist() == [6, 7, 0, 0]
+    assert pieces(requests, 1) == [(own_tag(0), 20), (output_tag(0), 5)]
+    assert pieces(requests, 2) == []  # 12 tokens cannot repeat the 36 before
+    open_loop = made(write(BURSTGPT), trace={"path": "trace", "turns": "as_recorded"})
+    assert open_loop.arrival_s.tolist() == [0, 3, 10, 20]
+    assert not open_loop.has_sessions
+
+
+def test_recorded_burstgpt_sessions(shared):
+    path = shared / "traces/burstgpt/BurstGPT_3_schema20.csv"
+    trace = read_trace(path, on_bad_row="skip")
+    # From the file: 8b74c7d8 has 4 turns, 8219e6e1 3, 1722ac82 and 70d0486e 2; the rest are alone.
+    counts = np.diff(trace.starts, append=len(trace))
+    assert sorted(counts.tolist())[-5:] == [1, 2, 2, 3, 4]
+    # 19440301 - 19440110 - 43 s between the two turns of 1722ac82.
+    second = np.flatnonzero(trace.prompt_tokens == 1631)
+    assert trace.extra["think_s"][second] == 148
+
+
+def test_turns_at_recorded_times_need_them(write):
+    rows = TRACELAB.replace("arrival_time,", "").replace("b,700,", "b,").replace("a,200,", "a,")
+    with pytest.raises(InputError, match="does not tell when each turn arrived; use turns: wait"):
+        read_trace(write(rows), turns="as_recorded")
+
+
+def test_bailian_parents_make_sessions(write):
+    def row(chat, parent, t, tokens):
+        return {"chat_id": chat, "parent_chat_id": parent, "timestamp": t, "input_length": tokens,
+                "output_length": 2, "turn": 1, "type": "text"}  # fmt: skip
+
+    rows = [row(1, -1, 5, 10), row(2, -1, 6, 10), row(3, 1, 15, 20), row(4, 1, 16, 20),
+            row(5, 3, 45, 40), row(6, 99, 50, 10)]  # fmt: skip
+    trace = read_trace(write(rows))
+    # 1, 3 and 5 follow one another; 4 branches off 1, and 99 is not in the file.
+    assert trace.extra["id"].tolist() == ["1", "3", "5", "2", "4", "6"]
+    assert trace.extra["turn"].tolist() == [0, 1, 2, 0, 0, 0]
+    assert trace.arrival_s.tolist() == [0, 0, 0, 1, 11, 45]
+    assert trace.extra["think_s"].tolist() == [0, 10, 30, 0, 0, 0]
+
+
+def test_blis_rounds_groups_and_counts(write):
+    path = write(
+        "request_id,session_id,round_index,prefix_group,prefix_length,input_tokens,output_tokens,"
+        "server_input_tokens,arrival_time_us,last_chunk_time_us\n"
+        "0,s,0,,0,10,5,14,1000000,3000000\n1,s,1,,0,30,5,0,4000000,5000000\n"
+        "2,,0,g,8,10,5,18,2000000,0\n3,,0,g,8,4,5,0,2500000,0\n"
+    )
+    requests = made(path)
+    # 14 as the server counted; 8 + 10 and 8 + 4 of group g.
+    assert requests.prompt_tokens.tolist() == [14, 30, 18, 12]
+    assert requests.arrival_s.tolist() == [0, 0, 1, 1.5]
+    assert requests.think_s.tolist() == [1, 0, 0, 0]  # 4 - 3 s
+    assert pieces(requests, 1) == [(own_tag(0), 14), (output_tag(0), 5)]
+    assert pieces(requests, 2) == pieces(requests, 3) == [(1, 8)]
+    with pytest.raises(InputError, match="the trace's prefix groups tell what prompts share"):
+        made(path, shared_prefix_tokens=5)
+
+
+@pytest.mark.parametrize("format", ["mooncake", "dynamo"])
+def test_a_higher_priority_is_more_urgent_in_dynamo(write, tmp_path, format):
+    rows = [
+        {"timestamp": t, "input_length": 5, "output_length": 1, "priority": p, "session_id": str(t)}
+        for t, p in ((0, 3), (1, 0), (2, -1))
+    ]
+    trace = read_trace(write(rows), format)
+    assert trace.extra["priority"].tolist() == [-3, 0, 1]
+    write_trace(trace, tmp_path / "out", FORMATS[format])
+    assert read_trace(tmp_path / "out", format).extra["priority"].tolist() == [-3, 0, 1]
+
+
+def test_sessions_at_dates(write):
+    path = write("when,who,in,out\n2024-05-01 10:00:00,a,5,1\n2024-05-01 10:00:09,a,7,1\n")
+    names = {"arrival_s": "when", "session": "who", "prompt_tokens": "in", "output_tokens": "out"}
+    trace = read_trace(path, columns=names, time_unit="date")
+    assert trace.extra["think_s"].tolist() == [0, 9]

@@ -48,7 +48,13 @@ def test_by_hand(trace, tmp_path):
     write_trace(trace, path, FORMATS["mooncake"])
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
         {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]},
-        {"timestamp": 250.4321, "input_length": 10, "output_length": 70, "hash_ids": [2]},
+        {
+            "timestamp": 250.4321,
+            "input_length": 10,
+            "output_length": 70,
+            "hash_ids": [2],
+            "priority": 2,
+        },
         {"timestamp": 3992875, "input_length": 1025, "output_length": 1, "hash_ids": [3, 4, 5]},
     ]
     write_trace(trace, path, FORMATS["csv"])
