@@ -55,7 +55,8 @@ _STATISTICS = "mean, median, std (population) and p50, p90, p95, p99 of"
 GLOSSARY = {
     "name": "scenario's name",
     "num_prompts": "requests of the workload",
-    "request_rate": "configured arrival rate, requests/s; null for traces and bursts",
+    "request_rate": "configured arrival rate, requests/s; null for traces, bursts and sessions",
+    "session_rate": "configured rate at which sessions start, 1/s; null without sessions",
     "max_concurrency": "client-side limit on requests in flight; null: none",
     "warmup_s": "requests that arrived before this many seconds are left out",
     "warmup_requests": "how many requests that is",

@@ -104,7 +104,8 @@ def _workload(recording: Recording, resolved: Resolved, who: Population) -> dict
     return {
         "name": resolved.scenario.name,
         "num_prompts": len(recording.requests),
-        "request_rate": rate,
+        "request_rate": None if recording.requests.has_sessions else rate,
+        "session_rate": rate if recording.requests.has_sessions else None,
         "max_concurrency": concurrency,
         "warmup_s": resolved.scenario.warmup_s,
         "warmup_requests": len(recording.requests) - int(who.counted.sum()),

@@ -35,6 +35,8 @@ def benchmark_block(summary: dict[str, Any], percentiles: Sequence[int] = (99,))
         out.append(line("Maximum request concurrency:", summary["max_concurrency"]))
     if summary["request_rate"] is not None:
         out.append(line("Request rate configured (RPS):", summary["request_rate"]))
+    if summary["session_rate"] is not None:
+        out.append(line("Session starts configured (1/s):", summary["session_rate"]))
     out += [
         line("Benchmark duration (s):", summary["duration"]),
         line("Total input tokens:", summary["total_input_tokens"]),

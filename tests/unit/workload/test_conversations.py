@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from simulator import Scenario, simulate
+from simulator.report.benchmark import benchmark_block
 from simulator.scenario import WorkloadSpec
 from simulator.workload import build_requests, content
 from simulator.workload.content import output_tag, own_tag
@@ -131,3 +133,19 @@ def test_prompts_that_are_cut_repeat_what_is_left():
     ends = requests.segment_offsets
     last = requests.segments[ends[2] : ends[3]].tolist()
     assert last == [[own_tag(0), 30], [output_tag(0), 10], [own_tag(1), 20]]
+
+
+def test_a_rate_of_sessions_is_called_one():
+    base = {
+        "workload": {
+            "arrivals": {"process": "poisson", "rate": 2.0}, "lengths": FIXED, "num_requests": 30,
+        },
+        "model": "llama-3.1-8b",
+        "cost_model": {"kind": "linear", "t_mem_s": 0.001, "t_flop_s_per_token": 1e-7},
+    }  # fmt: skip
+    alone = simulate(Scenario.from_mapping(base)).summary
+    sessions = {**base["workload"], "sessions": {"mean_turns": 3, "turns": "fixed"}}
+    together = simulate(Scenario.from_mapping({**base, "workload": sessions})).summary
+    assert (alone["request_rate"], alone["session_rate"]) == (2.0, None)
+    assert (together["request_rate"], together["session_rate"]) == (None, 2.0)
+    assert "Session starts configured (1/s):         2.00" in benchmark_block(together)
