@@ -79,6 +79,15 @@ class InterTokenGaps:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Reservations:
+    """What a contiguous allocator set aside for each request, from admitted_s to finished_s."""
+
+    start_block: NDArray[np.int32]  # of its replica's pool; 0 where it was never admitted
+    blocks: NDArray[np.int32]
+    tokens: NDArray[np.int64]  # that it was meant for
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Recording:
     """A run's requests, what became of them, its steps and its inter-token gaps.
 
@@ -87,6 +96,7 @@ class Recording:
     end_s : simulated time at which the run ended.
     usable_kv_blocks : blocks a replica can hand out (num_gpu_blocks - 1 when paged).
     replicas : number of replicas.
+    reservations : None where blocks are taken as they are filled.
     """
 
     requests: Requests
@@ -97,3 +107,4 @@ class Recording:
     usable_kv_blocks: int
     block_size: int
     replicas: int
+    reservations: Reservations | None = None

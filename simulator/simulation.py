@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,13 @@ class Result:
 
         return steps_frame(self.recording)
 
+    @cached_property
+    def preemption_reasons(self) -> list[str]:
+        """Why requests were preempted, what that cost and what would end it; empty if none."""
+        from simulator.planning.preemption import preemption_reasons
+
+        return preemption_reasons(self)
+
     def plot_timeline(self, window: Window | None = None, replica: int = 0) -> Figure:
         """Who holds the seats of a replica, step by step, and the queue below; see
         `simulator.report.plots.plot_timeline`."""
@@ -95,6 +102,13 @@ class Result:
         from simulator.report.plots import plot_latency
 
         return plot_latency(self)
+
+    def plot_memory_map(self, window: Window | None = None, replica: int = 0) -> Figure:
+        """Which request has which KV blocks, for contiguous allocators; see
+        `simulator.report.plots.plot_memory_map`."""
+        from simulator.report.plots import plot_memory_map
+
+        return plot_memory_map(self, window, replica)
 
     def write_perfetto(self, path: str | Path, window: Window) -> None:
         """Write a window of the run, (from, to) in simulated seconds, as a Chrome trace for
@@ -169,6 +183,19 @@ def event_log(
     return fleet.log_book.events(fleet.engine)
 
 
+def rerun(result: Result, **limits: int) -> Result:
+    """The same requests under other limits, which need not be possible on this GPU.
+
+    Parameters
+    ----------
+    limits : num_gpu_blocks or max_num_seqs, in place of the resolved ones.
+    """
+    resolved = replace(result.resolved, **limits)
+    fleet = build_fleet(resolved, result.recording.requests)
+    horizon_s = resolved.scenario.workload.horizon_s or np.inf
+    return Result(resolved, fleet.recording(_run(fleet, resolved.scenario, horizon_s, None)))
+
+
 def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Fleet:
     """The replicas of a scenario, with nothing delivered yet."""
     scenario = resolved.scenario
@@ -186,6 +213,7 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         "chunked_prefill": scheduler.enable_chunked_prefill,
         "reserve_full_isl": bool(scheduler.scheduler_reserve_full_isl),
         "allocator": _allocator(scenario),
+        "buddy": scenario.kv_cache.allocator == "buddy",
         "depth": 2 if scheduler.async_scheduling else 1,
         **({} if max_queue is None else {"max_queue": max_queue}),
     }
@@ -213,6 +241,7 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
             base_dir=scenario.base_dir,
         ),
         reserves_declared=static,
+        oracle=scenario.kv_cache.allocator == "contiguous_oracle",
         events=events,
     )
 
@@ -222,7 +251,7 @@ def _allocator(scenario: Scenario) -> int:
     if scenario.kv_cache.enable_prefix_caching:
         return PREFIX
     static = scenario.scheduler.policy == "static"
-    contiguous = scenario.kv_cache.allocator == "contiguous"
+    contiguous = scenario.kv_cache.allocator != "paged"
     return CONTIGUOUS if contiguous and not static else PAGED
 
 

@@ -24,7 +24,10 @@ from simulator.workload.requests import Requests
 
 ORDERS = ("fcfs", "sjf", "srpt", "priority", "edf", "fair")
 POLICIES = ("static", "continuous", "orca", "chunked_prefill")
-ALLOCATORS = {"paged": PAGED, "contiguous": CONTIGUOUS, "prefix": PREFIX}
+ALLOCATORS = {
+    "paged": PAGED, "contiguous": CONTIGUOUS, "contiguous_oracle": CONTIGUOUS,
+    "buddy": CONTIGUOUS, "prefix": PREFIX,
+}  # fmt: skip
 STEP_S = (1.0, 0.25, 0.0)  # a step of m tokens lasts 1 + m/4 seconds: binary fractions
 
 
@@ -110,6 +113,7 @@ def fleet(
         "chunked_prefill": 1,
         "reserve_full_isl": 1,
         "allocator": ALLOCATORS[allocator],
+        "buddy": allocator == "buddy",
         "hold_finished": static,
         **limits,
     }
@@ -124,6 +128,7 @@ def fleet(
         frontend_s=frontend_s,
         order=make_order(order, requests, ttft_limit_s=ttft_limit_s),
         reserves_declared=static,
+        oracle=allocator == "contiguous_oracle",
         events=events,
     )
     if not coast:

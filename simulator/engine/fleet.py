@@ -25,7 +25,8 @@ from simulator.engine.state import (
     REJECTED,
     Engine,
 )
-from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording
+from simulator.kv_cache import buddy
+from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording, Reservations
 from simulator.workload.requests import Requests
 
 
@@ -57,8 +58,10 @@ class Fleet:
     replicas : their number.
     frontend_s : between the arrival of a request and its engine's queue (HTTP, tokeniser).
     order : in which the queue is served, see `simulator.schedulers.orders`.
-    reserves_declared : the policy or the allocator reserves prompt + max_tokens, so that a
-        request for which the pool is too small could never start.
+    reserves_declared : the policy reserves prompt + max_tokens, so that a request for which
+        the pool is too small could never start.
+    oracle : a contiguous allocator reserves the prompt and the real output, which nobody can
+        know, in place of the declared max_tokens.
     events : keep an event log, for conformance and integrity checks; switches coasting off.
     """
 
@@ -73,10 +76,12 @@ class Fleet:
         frontend_s: float = 0.0,
         order: Order = ARRIVAL_ORDER,
         reserves_declared: bool = False,
+        oracle: bool = False,
         events: bool = False,
     ) -> None:
         self.requests = requests
         self.frontend_s = frontend_s
+        self.oracle = oracle
         self._sent_s = requests.arrival_s.copy()
         self.engine = allocate(
             limits_record(limits, order=order.kind, coast=not events),
@@ -119,14 +124,26 @@ class Fleet:
             table["order_key"] = order.key
             table["id_rank"] = requests.id_rank()
 
+    def _size_reservations(self) -> None:
+        """What a contiguous allocator, or a policy that reserves, sets aside for each request."""
+        limits, table = self.engine.limits[0], self.engine.requests
+        tokens = table["end_tokens" if self.oracle else "limit_tokens"]
+        blocks = -(-tokens // limits["block_size"])
+        self.largest_reservation = int(limits["usable_blocks"])
+        if limits["buddy"]:
+            blocks = buddy.rounded(blocks)
+            self.largest_reservation = buddy.largest(self.largest_reservation)
+        too_big = blocks > self.largest_reservation  # also than the column may hold
+        table["reserve_blocks"] = np.where(too_big, 0, blocks)
+        self.reserved_tokens, self._needed_blocks = tokens.copy(), blocks
+
     def _reject_hopeless(self, reserves_declared: bool) -> None:
         """Reject at once what could never be admitted, instead of waiting for ever."""
         limits, table = self.engine.limits[0], self.engine.requests
         reasons = np.zeros(len(table), np.int64)
         if reserves_declared or limits["allocator"] == CONTIGUOUS:
-            blocks = -(-table["limit_tokens"] // limits["block_size"])
-            too_big = blocks > limits["usable_blocks"]
-            reasons[too_big] = NEVER_FITS
+            self._size_reservations()
+            reasons[self._needed_blocks > self.largest_reservation] = NEVER_FITS
         reasons[table["prompt_tokens"] >= limits["max_model_len"]] = PROMPT_TOO_LONG
         table["reject_reason"] = reasons
         table["state"][reasons > 0] = REJECTED
@@ -142,14 +159,14 @@ class Fleet:
                 f"{too_long.max()} tokens leave no room within kv_cache.max_model_len "
                 f"{limits['max_model_len']}; {too_long.max() + 1} would admit all"
             )
-        never = table["limit_tokens"][table["reject_reason"] == NEVER_FITS]
-        if len(never):
-            blocks = -(-int(never.max()) // int(limits["block_size"]))
+        never = table["reject_reason"] == NEVER_FITS
+        if never.any():
             sentences.append(
-                f"{len(never)} requests are rejected on arrival: prompt and max_tokens of up to "
-                f"{never.max()} need {blocks} KV blocks at once, the replica has "
-                f"{limits['usable_blocks']}; raise kv_cache.num_gpu_blocks or lower "
-                "workload.max_tokens"
+                f"{never.sum()} requests are rejected on arrival: a reservation for up to "
+                f"{self.reserved_tokens[never].max()} tokens needs "
+                f"{self._needed_blocks[never].max()} KV blocks at once, the replica has "
+                f"{self.largest_reservation}{' in one piece' if limits['buddy'] else ''}; raise "
+                "kv_cache.num_gpu_blocks or lower workload.max_tokens"
             )
         wanted = self.requests.prompt_tokens + self.requests.output_tokens
         served = (table["reject_reason"] == 0) & (table["limit_tokens"] == limits["max_model_len"])
@@ -215,6 +232,14 @@ class Fleet:
     def recording(self, end_s: float) -> Recording:
         """Everything that happened, up to `end_s`; requests arrive where clients send them."""
         result = self.log_book.recording(self.engine, self.requests, end_s)
+        if self.engine.limits["allocator"][0] == CONTIGUOUS:
+            table = self.engine.requests
+            reservations = Reservations(
+                start_block=table["extent_start"].copy(),
+                blocks=table["reserve_blocks"].copy(),
+                tokens=self.reserved_tokens,
+            )
+            result = replace(result, reservations=reservations)
         if self.frontend_s == 0.0:
             return result
         outcome = result.outcome

@@ -6,6 +6,7 @@ which blocks, who runs and who waits, which tokens were computed and sampled and
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -43,6 +44,10 @@ class _Audit:
         self.recording = recording
         table = fleet.engine.requests
         self.max_tokens = (table["limit_tokens"] - table["prompt_tokens"]).tolist()
+        # What a contiguous allocator counts with: declared, or where it is an oracle real.
+        self.output = self.max_tokens
+        if fleet.oracle:
+            self.output = np.minimum(recording.requests.output_tokens, self.max_tokens).tolist()
         self.prompt = recording.requests.prompt_tokens.tolist()
         n = len(self.prompt)
         self.replicas = [_Replica() for _ in range(recording.replicas)]
@@ -105,7 +110,29 @@ class _Audit:
         self.hits[request] += hit_tokens
         self.shared[request] = hit_tokens // int(self.limits["block_size"])
         if self.limits["allocator"] == CONTIGUOUS:
-            self.held[request] = self.blocks_for(self.prompt[request] + self.max_tokens[request])
+            self._reserve(replica, request)
+
+    def _reserve(self, replica: _Replica, request: int) -> None:
+        """A reservation lies in the pool, at its place, and touches no other."""
+        assert self.recording.reservations is not None
+        tokens = self.prompt[request] + self.output[request]
+        blocks = self.blocks_for(tokens)
+        if self.limits["buddy"]:
+            blocks = 2 ** math.ceil(math.log2(blocks))
+        starts = self.recording.reservations.start_block
+        start = int(starts[request])
+        self.expect(
+            0 <= start <= self.limits["usable_blocks"] - blocks
+            and not (self.limits["buddy"] and start % blocks),
+            f"request {request} has {blocks} blocks from {start} on",
+        )
+        for other in replica.running:
+            apart = starts[other] + self.held[other] <= start or start + blocks <= starts[other]
+            self.expect(
+                apart or other == request or not self.held[other],
+                f"requests {other} and {request} have the same blocks",
+            )
+        self.held[request] = blocks
 
     def _preempt(self, replica: _Replica, request: int) -> None:
         self.lost[request] += self.computed[request]

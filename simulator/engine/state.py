@@ -62,7 +62,8 @@ REQUEST = np.dtype(
         ("first_segment", "i8"),  # the content of its prompt
         ("num_segments", "i4"),
         ("tenant", "i4"),  # row of `FairShares.service` under the order fair
-        ("extent_start", "i8"),  # contiguous allocator: first block of its reservation
+        ("reserve_blocks", "i4"),  # contiguous allocator: size of its reservation ...
+        ("extent_start", "i4"),  # ... and its first block
         ("replica", "i4"),
         ("reject_reason", "i4"),
         ("admitted_s", "f8"),
@@ -118,6 +119,7 @@ LIMITS = np.dtype(
         ("order", "i8"),  # FCFS ... FAIR, also when choosing victims
         ("max_queue", "i8"),
         ("allocator", "i8"),
+        ("buddy", "i8"),  # contiguous allocator: aligned powers of two, not first fit
         ("batch_size", "i8"),  # static
         ("max_wait_s", "f8"),  # static
         ("hold_finished", "i8"),  # static: finished rows keep their seat

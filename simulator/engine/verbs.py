@@ -138,24 +138,16 @@ def admit(
     tokens : size of the first chunk, which follows them.
     reserve_tokens : blocks for so many tokens of the request must be there now.  They are
         only looked at, those of the first chunk are taken; a contiguous allocator reserves
-        the request's prompt and declared max_tokens whatever is asked here.
+        what the request may come to whatever is asked here.
     spare_blocks : blocks that must stay free beside them (the watermark).
 
     Returns False, and changes nothing, when the blocks are not there.
     """
     limits = engine.limits[0]
     replica = engine.replicas[r]
-    request = engine.requests[replica.queue_root]
     if limits.allocator == CONTIGUOUS:
-        blocks = blocks_for(request.limit_tokens, limits.block_size)
-        place = contiguous.find_gap(engine, r, blocks)
-        if place == contiguous.FULL or blocks + spare_blocks > replica.free_blocks:
-            return False
-        i = seat(engine, r, 0)
-        contiguous.reserve(engine, r, i, blocks, place)
-        hold(engine, r, i, blocks)
-        return grow(engine, r, i, tokens)
-
+        return _admit_reserved(engine, r, tokens, spare_blocks)
+    request = engine.requests[replica.queue_root]
     hits = cached // limits.block_size
     needed = blocks_for(max(cached + tokens, reserve_tokens), limits.block_size) - hits
     if hits > 0:
@@ -169,6 +161,20 @@ def admit(
         found_again = min(cached, request.recomputed_tokens)  # of what a preemption lost
         request.recomputed_tokens -= found_again
         request.cached_tokens += cached - found_again
+    return grow(engine, r, i, tokens)
+
+
+@njit
+def _admit_reserved(engine: Engine, r: int, tokens: int, spare_blocks: int) -> bool:
+    """`admit` where all that the head may ever need is reserved in one piece."""
+    replica = engine.replicas[r]
+    blocks = engine.requests[replica.queue_root].reserve_blocks
+    place, start = contiguous.find_place(engine, r, blocks)
+    if place == contiguous.FULL or blocks + spare_blocks > replica.free_blocks:
+        return False
+    i = seat(engine, r, 0)
+    contiguous.reserve(engine, r, i, place, start)
+    hold(engine, r, i, blocks)
     return grow(engine, r, i, tokens)
 
 

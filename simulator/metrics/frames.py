@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import e2el_s, queue_s, tpot_s, ttft_s
+from simulator.metrics.memory import reserved_tokens
 from simulator.recording import REJECT_REASONS, STATUS_NAMES, Outcome, Recording
 
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ def request_columns(recording: Recording) -> dict[str, Column]:
 
 def step_columns(recording: Recording) -> dict[str, Column]:
     """Columns of steps.parquet, in the order of the glossary."""
-    return {f.name: getattr(recording.steps, f.name) for f in fields(recording.steps)}
+    columns: dict[str, Column] = {
+        f.name: getattr(recording.steps, f.name) for f in fields(recording.steps)
+    }
+    reserved = reserved_tokens(recording)
+    return columns if reserved is None else columns | {"kv_reserved_tokens": reserved}
 
 
 def requests_frame(recording: Recording) -> pd.DataFrame:

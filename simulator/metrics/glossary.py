@@ -48,6 +48,7 @@ STEP_COLUMNS = {
     "largest_gap_blocks": "free KV blocks in one piece (paged: all that are free)",
     "kv_tokens": "slots of these blocks that hold a token",
     "preempted": "requests preempted while the step was composed",
+    "kv_reserved_tokens": "tokens for which these blocks are reserved (contiguous allocators only)",
 }
 
 _STATISTICS = "mean, median, std (population) and p50, p90, p95, p99 of"
@@ -81,11 +82,15 @@ GLOSSARY = {
     "the whole run; per token, where vllm bench counts received chunks",
     "*_e2el_ms": f"{_STATISTICS} end-to-end latency",
     "*_queue_ms": f"{_STATISTICS} arrival to first scheduled",
+    "p99.9_wait_ms": "99.9th percentile of the waits from arrival to first step, of all requests "
+    "that were not rejected; who still waits at the end has waited until then",
+    "max_wait_ms": "the longest of these waits",
     "*_normalised_latency_ms": f"{_STATISTICS} end-to-end latency per output token",
     "preemptions": "times that a request lost its KV blocks",
     "recomputed_tokens": "tokens computed again because of preemptions",
     "prefix_hit_rate": "share of prompt tokens found in the prefix cache",
     "mean_batch_size": "running requests, mean over step time",
+    "max_batch_size": "the same at most",
     "mean_decode_seqs": "sequences that decode usefully, mean over step time",
     "mean_tokens_per_step": "useful tokens per step",
     "utilisation": "share of the replicas' time in which a step runs",
@@ -96,9 +101,14 @@ GLOSSARY = {
     "padding_share": "share of computed tokens that are padding",
     "kv_usage_mean": "KV blocks held / usable, over time",
     "kv_usage_peak": "the same at most",
-    "kv_internal_fragmentation": "share of held KV slots without a token (paged)",
+    "kv_capacity_tokens": "tokens that the KV blocks of all replicas hold",
+    "kv_internal_fragmentation": "share of held KV slots that are for no token (rounding up)",
     "kv_external_fragmentation": "share of free KV blocks outside the longest free piece",
-    "kv_reserved_unused": "share of held KV slots without a token (room reserved ahead)",
+    "kv_reserved_unused": "share of held KV slots reserved for tokens that have not come",
+    "kv_exhausted_s": "start of the first step in which only the lack of KV blocks kept a request "
+    "waiting or preempted one; null: never",
+    "kv_exhausted_running": "requests that ran then",
+    "kv_exhausted_filled": "share of all KV slots that held a token then",
     "mfu": "useful FLOPs / (time x GPUs x dense peak of the GEMM data type)",
     "mbu": "(weights once per step + KV read by decodes) / (time x GPUs x peak bandwidth)",
     "state": "STABLE, BACKLOGGED or OVERLOADED, from the second half of the arrivals",
@@ -114,7 +124,9 @@ GLOSSARY = {
     "cost_per_million_output_tokens": "$ for the duration / output tokens, per million",
     "cost_per_million_total_tokens": "$ for the duration / prompt and output tokens, per million",
     "slo": "each SLO with its limit, the measured value and whether it is met",
-    "classes": "the figures by class, where the workload has classes",
+    "classes": "the figures by class, where the workload has classes; service_tokens: prompt and "
+    "2 x output tokens of what had finished when the first class had no more to come",
+    "jain_index": "Jain's index of the classes' service_tokens: 1 for equal service; null: one class",
     "num_steps": "engine steps of the run",
     "simulated_s": "simulated time at the end of the run",
     "seed": "seed of the random streams",

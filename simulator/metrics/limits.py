@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
 from simulator.metrics.latency import Population
-from simulator.metrics.steps import in_window, reserves_room
+from simulator.metrics.memory import short_of_blocks
+from simulator.metrics.steps import in_window
 from simulator.recording import Recording
 
 if TYPE_CHECKING:
@@ -37,15 +38,11 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
     - a step runs and requests stay in the queue although it has been composed.  Then what
       kept them out is the limit, for the whole step: ``max_num_seqs`` if every seat is
       taken; ``static_batch`` under the static policy (nobody joins a running batch);
-      neither of these and the token budget not used up: ``kv_blocks``.  With the budget
+      ``kv_blocks`` where only these are missing (`short_of_blocks`).  With the token budget
       used up the step's own time is the limit, split as below;
     - otherwise the step's own time: ``host``, and the GPU's time split into
       ``decode_bandwidth``, what the step's decodes would take alone, and
       ``prefill_compute``, the rest.
-
-    Policies that take whole prompts leave budget over when the next prompt does not fit
-    into it.  Such a step counts as ``kv_blocks`` only if the largest prompt of the run
-    would not fit into the free blocks either.
     """
     steps = recording.steps
     rows = in_window(steps, who)
@@ -56,11 +53,6 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
     spec = resolved.scenario
     static = spec.scheduler.policy == "static"
     seats = resolved.max_num_seqs
-    whole_prompts = spec.scheduler.policy in ("continuous", "orca") or not (
-        spec.scheduler.enable_chunked_prefill
-    )
-    requests = recording.requests
-    room = requests.prompt_tokens + (requests.max_tokens if reserves_room(spec) else 1)
     seconds = np.zeros(len(LIMITS))
     _attribute(
         seconds,
@@ -71,15 +63,11 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
         steps.decode_seqs[rows],
         steps.context_tokens[rows],
         steps.prefill_seqs[rows],
-        steps.scheduled_tokens[rows],
         steps.running[rows],
         steps.waiting[rows],
-        steps.kv_blocks[rows],
+        short_of_blocks(recording, resolved)[rows],
         static,
         seats,
-        resolved.max_num_batched_tokens,
-        whole_prompts,
-        recording.usable_kv_blocks - -(-int(room.max(initial=1)) // recording.block_size),
     )
     seconds[_ARRIVALS] = max(replica_s - float(length_s.sum()), 0.0)
     shares = seconds / replica_s
@@ -101,15 +89,11 @@ def _attribute(
     decode_seqs: NDArray[np.int32],
     context_tokens: NDArray[np.int64],
     prefill_seqs: NDArray[np.int32],
-    scheduled_tokens: NDArray[np.int32],
     running: NDArray[np.int32],
     waiting: NDArray[np.int32],
-    kv_blocks: NDArray[np.int32],
+    short: NDArray[np.bool_],
     static: bool,
     seats: int,
-    budget: int,
-    whole_prompts: bool,
-    roomy_below_blocks: int,
 ) -> None:
     """Add to `seconds` per limit, in the order of `LIMITS`; one pass, nothing copied."""
     for i in range(len(length_s)):
@@ -120,10 +104,7 @@ def _attribute(
             if running[i] >= seats:
                 seconds[_SEATS] += length_s[i]
                 continue
-            next_prompt_too_long = (
-                whole_prompts and prefill_seqs[i] > 0 and kv_blocks[i] <= roomy_below_blocks
-            )
-            if scheduled_tokens[i] < budget and not next_prompt_too_long:
+            if short[i]:
                 seconds[_KV] += length_s[i]
                 continue
         decode_s = gpu_s[i]

@@ -26,7 +26,7 @@ class StepFigures:
     Attributes
     ----------
     num_steps : engine steps.
-    mean_batch_size : running requests, mean over step time.
+    mean_batch_size, max_batch_size : running requests, mean over step time and at most.
     mean_decode_seqs : sequences that decode usefully, mean over step time.
     mean_tokens_per_step : useful tokens per step.
     utilisation : share of time in which a step runs.
@@ -37,16 +37,18 @@ class StepFigures:
     tail_bubble_share : share of slot-steps spent on finished rows of a static batch.
     padding_share : share of computed tokens that are padding of a static batch.
     kv_usage_mean, kv_usage_peak : blocks held / usable blocks, over time and at most.
-    kv_internal_fragmentation : share of the slots held (by allocated blocks) that hold
-        no token, with paged blocks.
+    kv_capacity_tokens : tokens that the KV blocks of all replicas hold.
+    kv_internal_fragmentation : share of the slots held that are for no token: the rest of
+        last blocks, or of what a contiguous reservation was rounded up to.
     kv_external_fragmentation : share of the free blocks outside the longest free piece,
         which a contiguous reservation cannot use; 0 with paged blocks.
-    kv_reserved_unused : as internal fragmentation, where room is reserved (contiguous
-        allocator, static batches), and the slots wait for tokens that come later or never.
+    kv_reserved_unused : share of the slots held that are reserved (contiguous allocators,
+        static batches) for tokens that come later or never.
     """
 
     num_steps: int
     mean_batch_size: float
+    max_batch_size: int
     mean_decode_seqs: float
     mean_tokens_per_step: float
     utilisation: float
@@ -57,6 +59,7 @@ class StepFigures:
     padding_share: float
     kv_usage_mean: float
     kv_usage_peak: float
+    kv_capacity_tokens: int
     kv_internal_fragmentation: float
     kv_external_fragmentation: float
     kv_reserved_unused: float
@@ -68,7 +71,7 @@ class StepFigures:
 
 def reserves_room(scenario: Scenario) -> bool:
     """Whether requests hold room for their declared maximum, not for what they have."""
-    return scenario.kv_cache.allocator == "contiguous" or scenario.scheduler.policy == "static"
+    return scenario.kv_cache.allocator != "paged" or scenario.scheduler.policy == "static"
 
 
 def in_window(steps: Steps, who: Population) -> NDArray[np.bool_] | slice:
@@ -77,15 +80,22 @@ def in_window(steps: Steps, who: Population) -> NDArray[np.bool_] | slice:
     return slice(None) if inside.all() else inside
 
 
-def step_figures(recording: Recording, who: Population, *, reserved: bool) -> StepFigures:
+def step_figures(
+    recording: Recording,
+    who: Population,
+    *,
+    reserved: NDArray[np.int64] | None = None,
+    whole_blocks: bool = False,
+) -> StepFigures:
     """Sum up the steps of a run.
 
     Parameters
     ----------
     recording : the run.
     who : what is counted, from `population`.
-    reserved : the KV cache reserves room, so that held but empty slots are reservations
-        and not internal fragmentation; from `reserves_room`.
+    reserved : (num_steps,) tokens for which room was reserved, from `memory.reserved_tokens`.
+    whole_blocks : where that is None, all slots of the blocks held are reserved for tokens
+        (a static batch), else none.
     """
     steps = recording.steps
     rows = in_window(steps, who)
@@ -106,14 +116,16 @@ def step_figures(recording: Recording, who: Population, *, reserved: bool) -> St
     useful_tokens = total(steps.scheduled_tokens)
     slots = total(steps.decode_seqs) + total(steps.prefill_seqs) + bubbles
     blocks = integral(steps.kv_blocks)
-    empty = _ratio(
-        blocks * recording.block_size - integral(steps.kv_tokens), blocks * recording.block_size
-    )
-    free = recording.usable_kv_blocks * step_s - blocks
+    # Whole numbers are subtracted before time comes in: no share is -1e-17.
+    free_blocks = recording.usable_kv_blocks - steps.kv_blocks
+    kv_slots = steps.kv_blocks * np.int64(recording.block_size)
+    meant = (kv_slots if whole_blocks else steps.kv_tokens) if reserved is None else reserved
+    held = integral(kv_slots)
     peak = int(steps.kv_blocks[rows].max()) if num_steps else 0
     return StepFigures(
         num_steps=num_steps,
         mean_batch_size=_ratio(running, step_s),
+        max_batch_size=int(steps.running[rows].max()) if num_steps else 0,
         mean_decode_seqs=_ratio(integral(steps.decode_seqs), step_s),
         mean_tokens_per_step=_ratio(useful_tokens, num_steps),
         utilisation=_ratio(step_s, replica_s),
@@ -124,9 +136,12 @@ def step_figures(recording: Recording, who: Population, *, reserved: bool) -> St
         padding_share=_ratio(padding, useful_tokens + bubbles + padding),
         kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),
         kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
-        kv_internal_fragmentation=0.0 if reserved else empty,
-        kv_external_fragmentation=_ratio(free - integral(steps.largest_gap_blocks), free),
-        kv_reserved_unused=empty if reserved else 0.0,
+        kv_capacity_tokens=recording.usable_kv_blocks * recording.block_size * recording.replicas,
+        kv_internal_fragmentation=_ratio(integral(kv_slots - meant), held),
+        kv_external_fragmentation=_ratio(
+            integral(free_blocks - steps.largest_gap_blocks), integral(free_blocks)
+        ),
+        kv_reserved_unused=_ratio(integral(meant - steps.kv_tokens), held),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.metrics import hardware
 from simulator.metrics.backlog import OVERLOADED, backlog, littles_law, peak_concurrency
+from simulator.metrics.fairness import jain_index, service_tokens, waits_ms
 from simulator.metrics.latency import (
     Population,
     Rows,
@@ -20,9 +21,10 @@ from simulator.metrics.latency import (
     ttft_s,
 )
 from simulator.metrics.limits import limits
+from simulator.metrics.memory import exhaustion, reserved_tokens
 from simulator.metrics.quantiles import describe_ms, describe_weighted_ms
 from simulator.metrics.slo import good_requests, verdicts
-from simulator.metrics.steps import peak_output_tokens_per_s, reserves_room, step_figures
+from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
 from simulator.recording import REJECT_REASONS, REJECTED, Recording
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def summarize(recording: Recording, resolved: Resolved) -> dict[str, Any]:
     who = population(recording, scenario.warmup_s)
     good = good_requests(scenario, recording, who.completed)
     ended = counts(recording, who.counted)
+    classes = _classes(recording, resolved, who, good)
     tokens_in = int(recording.requests.prompt_tokens[who.completed].sum())
     tokens_out = int(recording.outcome.generated_tokens[who.completed].sum())
     return (
@@ -72,12 +75,16 @@ def summarize(recording: Recording, resolved: Resolved) -> dict[str, Any]:
             "total_token_throughput": _rate(tokens_in + tokens_out, who.duration_s),
         }
         | latency_figures(recording, who.completed)
+        | waits_ms(recording, who.counted)
         | describe_weighted_ms("itl", recording.gaps.gap_s, recording.gaps.count)
         | _engine(recording, resolved, who)
         | _cost(resolved, who.duration_s, tokens_in, tokens_out)
         | {
             "slo": [v.as_dict() for v in verdicts(scenario.slo, recording, who.completed)],
-            "classes": _classes(recording, resolved, who, good),
+            "classes": classes,
+            "jain_index": jain_index(np.array([c["service_tokens"] for c in classes.values()]))
+            if len(classes) > 1
+            else None,
             "num_steps": len(recording.steps.start_s),
             "simulated_s": recording.end_s,
             "seed": scenario.seed,
@@ -123,7 +130,10 @@ def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[s
     outcome = recording.outcome
     tp = resolved.scenario.cluster.tensor_parallel
     trend, law = backlog(recording, who), littles_law(recording)
-    figures = step_figures(recording, who, reserved=reserves_room(resolved.scenario)).as_dict()
+    static = resolved.scenario.scheduler.policy == "static"
+    figures = step_figures(
+        recording, who, reserved=reserved_tokens(recording), whole_blocks=static
+    ).as_dict()
     del figures["num_steps"]  # of the window; the summary has the run's
     prompts = int(recording.requests.prompt_tokens[who.counted].sum())
     cached = int(outcome.cached_tokens[who.counted].sum())
@@ -134,6 +144,7 @@ def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[s
             "prefix_hit_rate": _rate(cached, prompts),
         }
         | figures
+        | exhaustion(recording, who, resolved)
         | {
             "mfu": hardware.mfu(recording, who, resolved.model, resolved.gpu, tp),
             "mbu": hardware.mbu(recording, who, resolved.model, resolved.gpu, tp),
@@ -173,6 +184,7 @@ def _classes(
     specs = {spec.name: spec for spec in resolved.scenario.workload.classes}
     if len(names) < 2 and not specs:
         return {}
+    service = service_tokens(recording, who)
     out: dict[str, Any] = {}
     for index, name in enumerate(names):
         members = recording.requests.class_id == index
@@ -183,6 +195,7 @@ def _classes(
         figures: dict[str, Any] = ended | {"goodput_share": share}
         figures |= latency_figures(recording, completed)
         slo = verdicts(specs[name].slo, recording, completed, name) if name in specs else []
+        figures |= waits_ms(recording, counted) | {"service_tokens": int(service[index])}
         out[name] = figures | {"slo": [v.as_dict() for v in slo]}
     return out
 

@@ -21,6 +21,7 @@ class Row(NamedTuple):
     scale: float = 1.0
     decimals: int = 2
     relative: bool = True
+    if_different: bool = False  # left out where all variants have the same
 
 
 ROWS = (
@@ -42,7 +43,10 @@ ROWS = (
     Row("Median E2EL (ms)", "median_e2el_ms", decimals=0),
     Row("P99 E2EL (ms)", "p99_e2el_ms", decimals=0),
     Row("Mean queue time (ms)", "mean_queue_ms", decimals=1),
+    Row("Longest wait (ms)", "max_wait_ms", decimals=0, if_different=True),
+    Row("Jain index of service", "jain_index", relative=False),
     Row("Mean batch size", "mean_batch_size"),
+    Row("KV capacity (tokens)", "kv_capacity_tokens", decimals=0, if_different=True),
     Row("Stalled (% of running time)", "decode_stall_share", 100, 1, relative=False),
     Row("Tail bubble (% of slot-steps)", "tail_bubble_share", 100, 1, relative=False),
     Row("Padding (% of tokens)", "padding_share", 100, 1, relative=False),
@@ -51,7 +55,7 @@ ROWS = (
     Row("MFU (%)", "mfu", 100, 1),
     Row("Cost ($/M output tokens)", "cost_per_million_output_tokens", decimals=3),
 )
-OFTEN_ZERO = {"rejected", "unfinished", "request_goodput", "preemptions", "decode_stall_share",
+OFTEN_ZERO = {"rejected", "jain_index", "unfinished", "request_goodput", "preemptions", "decode_stall_share",
               "tail_bubble_share", "padding_share"}  # fmt: skip
 
 
@@ -81,6 +85,8 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
     for row in ROWS:
         values = [_value(summary, row.key) for summary in summaries]
         if row.key in OFTEN_ZERO and not any(values):
+            continue
+        if row.if_different and len(set(values)) == 1:
             continue
         cells = [row.title, _figure(values[0], row)]
         for value in values[1:]:

@@ -23,7 +23,10 @@ STATE_MEANS = {
 
 
 def text_report(
-    summary: dict[str, Any], resolved: Resolved, percentiles: Sequence[int] = (99,)
+    summary: dict[str, Any],
+    resolved: Resolved,
+    percentiles: Sequence[int] = (99,),
+    preemption: Sequence[str] = (),
 ) -> str:
     """The whole report as text.
 
@@ -32,6 +35,7 @@ def text_report(
     summary : from `simulator.metrics.summarize`.
     resolved : what was simulated: where the step costs and the defaults come from.
     percentiles : those to print in the latency sections.
+    preemption : why requests were preempted and what ends it, a sentence each.
     """
     static = resolved.scenario.scheduler.policy == "static"
     lines = (
@@ -42,6 +46,7 @@ def text_report(
         + _limits(summary)
         + _batch(summary, static)
         + _memory(summary, resolved)
+        + _preemption(preemption)
         + _hardware(summary)
         + _basis(summary, resolved)
         + [header("", "=")]
@@ -87,6 +92,11 @@ def _classes(summary: dict[str, Any]) -> list[str]:
         for metric in ("ttft", "tpot", "e2el"):
             values += [figures[f"mean_{metric}_ms"], figures[f"p99_{metric}_ms"]]
         out.append(f"{name:<{width}}" + "".join(f"{number(value):>11}" for value in values))
+    for name, figures in summary["classes"].items():
+        out.append(line(f"P99.9 wait, {name} (ms):", figures["p99.9_wait_ms"]))
+        out.append(line(f"Longest wait, {name} (ms):", figures["max_wait_ms"]))
+    if summary["jain_index"] is not None:
+        out.append(line("Jain index of the service by class:", summary["jain_index"]))
     return out
 
 
@@ -147,14 +157,19 @@ def memory_sum(resolved: Resolved) -> list[tuple[str, float | int]]:
 
 
 def _memory(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    internal = summary["kv_internal_fragmentation"] * 100
+    empty = [line("Internal fragmentation (% of held):", internal)]
     if reserves_room(resolved.scenario):
-        empty = [
+        empty += [
             line("Reserved but unused (% of held):", summary["kv_reserved_unused"] * 100),
             line("External fragmentation (% of free):", summary["kv_external_fragmentation"] * 100),
         ]
-    else:
-        internal = summary["kv_internal_fragmentation"] * 100
-        empty = [line("Internal fragmentation (% of held):", internal)]
+    if summary["kv_exhausted_s"] is not None:
+        empty += [
+            line("Ran out of blocks first at (s):", summary["kv_exhausted_s"]),
+            line("Requests that ran then:", summary["kv_exhausted_running"]),
+            line("KV slots filled then (%):", summary["kv_exhausted_filled"] * 100),
+        ]
     return [
         header("KV cache"),
         line("Mean usage (%):", summary["kv_usage_mean"] * 100),
@@ -166,6 +181,15 @@ def _memory(summary: dict[str, Any], resolved: Resolved) -> list[str]:
         header("Memory of one GPU (GiB)"),
         *(line(f"{label}:", value) for label, value in memory_sum(resolved)),
     ]
+
+
+def _preemption(sentences: Sequence[str]) -> list[str]:
+    if not sentences:
+        return []
+    out = [header("Why requests are preempted")]
+    for sentence in sentences:
+        out += wrapped(sentence, bullet="- ")
+    return out
 
 
 def _hardware(summary: dict[str, Any]) -> list[str]:

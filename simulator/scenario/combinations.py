@@ -15,10 +15,12 @@ def why_not(scenario: Scenario, key: str) -> str | None:
     policy, allocator = scenario.scheduler.policy, scenario.kv_cache.allocator
     if key == "async_scheduling" and policy in ("static", "continuous", "orca"):
         return f"the policy {policy} composes a step only when the one before has ended"
+    if key == "async_scheduling" and allocator != "paged":
+        return f"engines whose allocator is {allocator} composed a step when the last had ended"
     if key == "enable_prefix_caching" and policy == "static":
         return "the policy static reserves room for each batch"
-    if key == "enable_prefix_caching" and allocator == "contiguous":
-        return "the allocator contiguous has no blocks to share"
+    if key == "enable_prefix_caching" and allocator != "paged":
+        return f"the allocator {allocator} has no blocks to share"
     return None
 
 
@@ -32,11 +34,11 @@ def check_combinations(scenario: Scenario) -> None:
     """
     workload, scheduler, kv_cache = scenario.workload, scenario.scheduler, scenario.kv_cache
     _check_order(scenario)
-    contiguous = kv_cache.allocator == "contiguous"
-    if contiguous and scheduler.policy != "static" and workload.max_tokens is None:
+    declared = kv_cache.allocator in ("contiguous", "buddy")
+    if declared and scheduler.policy != "static" and workload.max_tokens is None:
         raise ValueError(
-            "kv_cache.allocator is contiguous, which reserves room for what clients declare; give "
-            "workload.max_tokens"
+            f"kv_cache.allocator is {kv_cache.allocator}, which reserves room for what clients "
+            "declare; give workload.max_tokens"
         )
     for section, key in (("scheduler", "async_scheduling"), ("kv_cache", "enable_prefix_caching")):
         reason = why_not(scenario, key)
@@ -92,6 +94,8 @@ def without_effect(scenario: Scenario) -> list[str]:
             idle.append(f"scheduler.long_prefill_token_threshold: no effect with {policy}")
         if not scheduler.enable_chunked_prefill:
             idle.append(f"scheduler.enable_chunked_prefill: no effect with {policy}")
+    if policy == "static" and scenario.kv_cache.allocator != "paged":
+        idle.append("kv_cache.allocator: no effect with static, which reserves room for its batch")
     if policy == "static" and scheduler.max_num_batched_tokens is not None:
         idle.append("scheduler.max_num_batched_tokens: no effect with static, but on memory")
     if policy != "static" and scheduler.static != type(scheduler.static)():

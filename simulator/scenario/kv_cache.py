@@ -12,8 +12,9 @@ from simulator.scenario.base import Count, Section
 class KvCacheSpec(Section):
     """Size and allocator of the KV cache of one replica."""
 
-    allocator: Literal["paged", "contiguous"] = "paged"
-    """contiguous reserves room for prompt + max_tokens when a request is admitted"""
+    allocator: Literal["paged", "contiguous", "contiguous_oracle", "buddy"] = "paged"
+    """contiguous reserves prompt + max_tokens in one piece when a request is admitted, first
+    fit; buddy rounds that up to a power of two; contiguous_oracle knows the real output"""
     block_size: Count = 16
     """tokens per block"""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None

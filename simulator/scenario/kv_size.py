@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from cost_models.memory import MemoryBudget, kv_budget
 from simulator.errors import InputError
+from simulator.kv_cache import buddy
 from simulator.scenario.batch_limits import BatchLimits
 from simulator.scenario.scenario import Scenario
 
@@ -54,6 +55,8 @@ class _Replica:
         blocks = memory.num_gpu_blocks if memory else kv_cache.num_gpu_blocks
         assert blocks is not None
         usable = blocks - 1 if kv_cache.allocator == "paged" else blocks
+        if kv_cache.allocator == "buddy":
+            usable = buddy.largest(usable)
         return usable * kv_cache.block_size
 
     def fits(self, max_model_len: int) -> bool:

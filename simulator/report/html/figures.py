@@ -60,6 +60,23 @@ def figures(result: Result) -> list[str]:
         _figure(caption, still, numbers, wide=wide)
         for caption, still, numbers, wide in drawn
         if numbers["panels"][0]["series"]
+    ] + _memory_map(result)
+
+
+def _memory_map(result: Result) -> list[str]:
+    """The map of a contiguous allocator; other allocators have no places to show."""
+    from simulator.report import plots
+
+    if result.recording.reservations is None:
+        return []
+    caption = (
+        "Map of one replica's KV cache, a bar for each request: what its tokens fill, and what is "
+        "reserved for it and empty; below, where all blocks went."
+    )
+    picture = _svg(plots.plot_memory_map(result), caption)
+    return [
+        f'<figure class="chart wide"><div class="still">{picture}</div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
     ]
 
 

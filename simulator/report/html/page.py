@@ -41,6 +41,7 @@ def html_page(result: Result) -> str:
         latency=sections.latency(summary),
         classes=sections.classes(summary),
         limits=sections.limits(summary),
+        preemption=sections.preemption(result.preemption_reasons),
         figures="\n".join(figures(result)),
         throughput=sections.pairs("Throughput", sections.throughput(summary)),
         engine=sections.pairs(

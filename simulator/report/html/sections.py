@@ -131,6 +131,7 @@ def classes(summary: dict[str, Any]) -> str:
     if not summary["classes"]:
         return ""
     keys = [f"{s}_{m}_ms" for m in ("ttft", "tpot", "e2el") for s in ("mean", "p99")]
+    keys += ["p99.9_wait_ms", "max_wait_ms"]
     head = ("class", "completed", *(key.removesuffix("_ms").replace("_", " ") for key in keys))
     rows = [
         (name, figures["completed"], *(figures[key] for key in keys))
@@ -138,8 +139,30 @@ def classes(summary: dict[str, Any]) -> str:
     ]
     return (
         '<section aria-labelledby="classes">\n<h2 id="classes">Classes</h2>\n'
-        + table("milliseconds, completed requests", head, rows)
+        + table("milliseconds, completed requests; waits of all that were not rejected", head, rows)
+        + _fairness(summary["jain_index"], len(rows))
         + "\n</section>"
+    )
+
+
+def _fairness(index: float | None, classes: int) -> str:
+    if index is None:
+        return ""
+    return (
+        f"<p>Jain index of the service by class: {number(index)} (1: equal; "
+        f"{number(1 / classes)}: one has all).</p>"
+    )
+
+
+def preemption(sentences: Sequence[str]) -> str:
+    """Why requests were preempted, and what ends it; empty where none were."""
+    if not sentences:
+        return ""
+    return (
+        '<section aria-labelledby="preemption">\n'
+        '<h2 id="preemption">Why requests are preempted</h2>\n<ul>'
+        + "\n".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+        + "</ul>\n</section>"
     )
 
 
@@ -181,16 +204,27 @@ def engine(summary: dict[str, Any], reserved: bool) -> list[tuple[str, Any]]:
         ("KV usage, mean (%)", summary["kv_usage_mean"] * 100),
         ("KV usage, peak (%)", summary["kv_usage_peak"] * 100),
     ]
-    internal = [("Internal fragmentation (% of held)", "kv_internal_fragmentation")]
+    shares = [("Internal fragmentation (% of held)", "kv_internal_fragmentation")]
     reservation = [
         ("Reserved but unused (% of held)", "kv_reserved_unused"),
         ("External fragmentation (% of free)", "kv_external_fragmentation"),
     ]
     return [
         *rows,
-        *((name, summary[key] * 100) for name, key in (reservation if reserved else internal)),
+        *((name, summary[key] * 100) for name, key in shares + reservation * reserved),
+        *_exhaustion(summary),
         ("Preemptions", summary["preemptions"]),
         ("Recomputed tokens", summary["recomputed_tokens"]),
+    ]
+
+
+def _exhaustion(summary: dict[str, Any]) -> list[tuple[str, Any]]:
+    if summary["kv_exhausted_s"] is None:
+        return []
+    return [
+        ("Ran out of KV blocks first at (s)", summary["kv_exhausted_s"]),
+        ("Requests that ran then", summary["kv_exhausted_running"]),
+        ("KV slots filled then (%)", summary["kv_exhausted_filled"] * 100),
     ]
 
 

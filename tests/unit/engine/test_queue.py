@@ -1,4 +1,4 @@
-"""The waiting queue and the contiguous allocator against the simplest that could be right."""
+"""The waiting queue against the simplest that could be right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from simulator.engine.queue import pop, push, push_front
 from simulator.engine.verbs import head
-from simulator.kv_cache import contiguous
 
 N = 24
 
@@ -67,39 +66,3 @@ def test_fcfs_queue_is_a_deque(actions):
             inside.insert(0, outside.pop(0))
             push_front(engine, 0, inside[0])
     assert [pop(engine, 0) for _ in range(len(inside))] == inside
-
-
-def first_fit(used, blocks):
-    """Start of the first gap of `blocks` free blocks in a map of used ones, or None."""
-    for start in range(len(used) - blocks + 1):
-        if not used[start : start + blocks].any():
-            return start
-    return None
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), max_size=60))
-def test_contiguous_reservations_are_first_fit_and_never_overlap(actions):
-    # Each action releases one reservation (its number, if there is one) and makes another.
-    usable = 20
-    engine = fleet(
-        table(*[(0.0, 1, 1)] * N), allocator="contiguous", usable_blocks=usable,
-        max_num_seqs=N, max_model_len=usable,
-    ).engine  # fmt: skip
-    used = np.zeros(usable, bool)
-    held: dict[int, slice] = {}
-    for blocks, number in actions:
-        if number < len(held):
-            row = list(held)[number]
-            contiguous.release(engine, 0, row)
-            used[held.pop(row)] = False
-        row = next(k for k in range(N) if k not in held)
-        place = contiguous.find_gap(engine, 0, blocks)
-        start = first_fit(used, blocks)
-        assert (place == contiguous.FULL) == (start is None)
-        if start is not None:
-            contiguous.reserve(engine, 0, row, blocks, place)
-            assert engine.requests[row].extent_start == start
-            held[row] = slice(start, start + blocks)
-            used[held[row]] = True
-        assert engine.replicas[0].extents == len(held)

@@ -10,9 +10,9 @@ from simulator.metrics.latency import population
 from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
 
 
-def figures(requests, steps, reserved=False, **more):
+def figures(requests, steps, whole_blocks=False, reserved=None, **more):
     rec = recording(requests, steps, **more)
-    return step_figures(rec, population(rec), reserved=reserved)
+    return step_figures(rec, population(rec), whole_blocks=whole_blocks, reserved=reserved)
 
 
 def test_static_batch_of_two():
@@ -29,7 +29,7 @@ def test_static_batch_of_two():
         *[step(t, t + 1, decode_seqs=1, bubble_seqs=1, scheduled_tokens=1, running=2, kv_blocks=4,
                kv_tokens=16 + t) for t in (3, 4)],
     ]  # fmt: skip
-    out = figures(requests, steps, reserved=True, usable_kv_blocks=8, block_size=8)
+    out = figures(requests, steps, whole_blocks=True, usable_kv_blocks=8, block_size=8)
     assert out.tail_bubble_share == pytest.approx(2 / 8)  # 4 steps of 2 rows, 2 of them finished
     assert out.padding_share == pytest.approx(4 / 26)  # 10·2 + 2·3 tokens computed
     assert out.mean_batch_size == pytest.approx(2.0)
@@ -103,5 +103,26 @@ def test_external_fragmentation_is_what_the_longest_free_piece_leaves():
         step(0, 1, running=1, kv_blocks=4, largest_gap_blocks=4),
         step(1, 4, running=1, kv_blocks=8, largest_gap_blocks=2),
     ]
-    out = figures(requests, steps, reserved=True, usable_kv_blocks=10)
+    out = figures(requests, steps, usable_kv_blocks=10)
     assert out.kv_external_fragmentation == pytest.approx(2 / 12)
+
+
+def test_no_free_block_outside_the_longest_piece_is_exactly_none():
+    # 7 of 10 blocks free in one piece, over times whose sums are not exact.
+    requests = [req(0.0, 4, 2, admitted=0.0, first=0.1, finished=0.7)]
+    steps = [
+        step(0.1 * k, 0.1 * (k + 1), running=1, kv_blocks=3, largest_gap_blocks=7) for k in range(7)
+    ]
+    assert figures(requests, steps, usable_kv_blocks=10).kv_external_fragmentation == 0.0
+
+
+def test_held_slots_are_filled_reserved_or_rounding():
+    # 4 blocks of 8 are held for 20 tokens, of which 6 are there for 1 s and 12 for 2 s.
+    requests = [req(0.0, 6, 14, admitted=0.0, first=1.0, finished=3.0)]
+    steps = [
+        step(0, 1, running=1, kv_blocks=4, kv_tokens=6),
+        step(1, 3, running=1, kv_blocks=4, kv_tokens=12),
+    ]
+    out = figures(requests, steps, reserved=np.array([20, 20]), block_size=8)
+    assert out.kv_internal_fragmentation == pytest.approx(12 / 32)
+    assert out.kv_reserved_unused == pytest.approx((14 * 1 + 8 * 2) / (32 * 3))
