@@ -183,14 +183,16 @@ def event_log(
     return fleet.log_book.events(fleet.engine)
 
 
-def rerun(result: Result, **limits: int) -> Result:
-    """The same requests under other limits, which need not be possible on this GPU.
-
-    Parameters
-    ----------
-    limits : num_gpu_blocks or max_num_seqs, in place of the resolved ones.
-    """
-    resolved = replace(result.resolved, **limits)
+def rerun(
+    result: Result, *, num_gpu_blocks: int | None = None, max_num_seqs: int | None = None
+) -> Result:
+    """The same requests under other limits, which need not be possible on this GPU."""
+    before = result.resolved
+    resolved = replace(
+        before,
+        num_gpu_blocks=num_gpu_blocks or before.num_gpu_blocks,
+        max_num_seqs=max_num_seqs or before.max_num_seqs,
+    )
     fleet = build_fleet(resolved, result.recording.requests)
     horizon_s = resolved.scenario.workload.horizon_s or np.inf
     return Result(resolved, fleet.recording(_run(fleet, resolved.scenario, horizon_s, None)))

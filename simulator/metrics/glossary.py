@@ -126,7 +126,7 @@ GLOSSARY = {
     "slo": "each SLO with its limit, the measured value and whether it is met",
     "classes": "the figures by class, where the workload has classes; service_tokens: prompt and "
     "2 x output tokens of what had finished when the first class had no more to come",
-    "jain_index": "Jain's index of the classes' service_tokens: 1 for equal service; null: one class",
+    "jain_index": "Jain's index of the classes' service_tokens: 1 for equal ones; null: one class",
     "num_steps": "engine steps of the run",
     "simulated_s": "simulated time at the end of the run",
     "seed": "seed of the random streams",

@@ -55,8 +55,8 @@ ROWS = (
     Row("MFU (%)", "mfu", 100, 1),
     Row("Cost ($/M output tokens)", "cost_per_million_output_tokens", decimals=3),
 )
-OFTEN_ZERO = {"rejected", "jain_index", "unfinished", "request_goodput", "preemptions", "decode_stall_share",
-              "tail_bubble_share", "padding_share"}  # fmt: skip
+OFTEN_ZERO = {"rejected", "unfinished", "request_goodput", "preemptions", "decode_stall_share",
+              "tail_bubble_share", "padding_share", "jain_index"}  # fmt: skip
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -44,9 +44,7 @@ def formatted(result: Result, name: str, percentiles: Sequence[int] = (99,)) -> 
 def _report(result: Result, percentiles: Sequence[int]) -> str:
     from simulator.report.text import text_report
 
-    return text_report(
-        result.summary, result.resolved, percentiles, result.preemption_reasons
-    )
+    return text_report(result.summary, result.resolved, percentiles, result.preemption_reasons)
 
 
 def _vllm(result: Result, percentiles: Sequence[int]) -> str:

@@ -75,7 +75,7 @@ def _memory_map(result: Result) -> list[str]:
     )
     picture = _svg(plots.plot_memory_map(result), caption)
     return [
-        f'<figure class="chart wide"><div class="still">{picture}</div>'
+        f'<figure class="wide"><div class="still">{picture}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     ]
 

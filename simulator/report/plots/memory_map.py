@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FILLED, RESERVED, ROUNDED, OUTSIDE = "filled", "reserved, empty", "rounded up", "free, too small"
+FILLED, RESERVED, ROUNDED = "filled", "reserved, empty", "rounded up"
+OUTSIDE = "free, but not in the longest piece"
 COLOURS = {
     FILLED: style.DECODE,
     RESERVED: style.PADDING,
@@ -31,15 +32,15 @@ COLOURS = {
 }
 COLUMNS = 600
 MOST_BARS = 3000  # more are not told apart in 10 inches
-WINDOW_FACTOR = 2  # of the timeline's: a reservation lives as long as its request
 
 
 def plot_memory_map(result: Result, window: Window | None = None, replica: int = 0) -> Figure:
     """Which request has which KV blocks, and where all the blocks went.
 
-    Above, a bar for each request from its first block to its last: dark what its tokens
-    fill (they are drawn to come evenly between its first and its last), light what is
-    reserved for them and empty.  Below, shares of all blocks over the same time.
+    Above, a bar for each request from its first block to its last: what its tokens fill
+    (they are drawn to come evenly between its first and its last), what is reserved for them
+    and empty, and what the reservation was rounded up by.  Below, shares of all blocks over
+    the same time.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def plot_memory_map(result: Result, window: Window | None = None, replica: int =
 
 
 def _from_exhaustion(recording: Recording, exhausted_s: float | None) -> Window:
-    length_s = min(WINDOW_FACTOR * window_length_s([recording]), max(recording.end_s, 1e-9))
+    length_s = min(window_length_s([recording]), max(recording.end_s, 1e-9))
     start = max(0.0, (exhausted_s or 0.0) - length_s / 4)
     start = max(0.0, min(start, recording.end_s - length_s))
     return start, start + length_s
@@ -95,11 +96,13 @@ def _draw_bars(axes: Axes, recording: Recording, window: Window, replica: int) -
     top = bottom + held.blocks[rows]
     prompt = bottom + recording.requests.prompt_tokens[rows] / recording.block_size
     total = prompt + outcome.generated_tokens[rows] / recording.block_size
-    reserved = _corners((start_s, bottom), (end_s, bottom), (end_s, top), (start_s, top))
+    meant = bottom + held.tokens[rows] / recording.block_size
+    all_of_it = _corners((start_s, bottom), (end_s, bottom), (end_s, top), (start_s, top))
+    reserved = _corners((start_s, bottom), (end_s, bottom), (end_s, meant), (start_s, meant))
     filled = _corners(
         (start_s, bottom), (end_s, bottom), (end_s, total), (first_s, prompt), (start_s, bottom)
     )
-    for corners, name in ((reserved, RESERVED), (filled, FILLED)):
+    for corners, name in ((all_of_it, ROUNDED), (reserved, RESERVED), (filled, FILLED)):
         axes.add_collection(
             PolyCollection(
                 list(corners), facecolors=COLOURS[name], edgecolors="white", linewidths=0.3
