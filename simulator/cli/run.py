@@ -132,6 +132,8 @@ def _write_plots(result: Result, folder: Path, window: Window | None) -> None:
         "itl": result.plot_itl(),
         "latency": result.plot_latency(),
     }
+    if result.recording.reservations is not None:
+        figures["memory"] = result.plot_memory_map(window)
     try:
         written = save_plots(figures, folder)
     except OSError as error:

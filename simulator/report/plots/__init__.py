@@ -1,4 +1,4 @@
-"""Plots of a run and of a comparison; import it only to draw, since matplotlib is slow."""
+"""Plots of a run, a comparison and a sweep; import it only to draw, since matplotlib is slow."""
 
 from simulator.report.plots.compare import plot_comparison
 from simulator.report.plots.distributions import plot_itl, plot_latency
