@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.scenario import Scenario
 
 USER, GPU = "output_tokens_per_s_per_user", "output_tokens_per_s_per_gpu"
-MOST_NAMED = 12  # efficient points that get their settings written beside them
+ROOM = (0.16, 0.075)  # that the settings beside a point take, as shares of the axes
 BARELY_MISSED = 1.001
 MET, MISSED = style.KV, style.STALLED
 
@@ -68,23 +68,32 @@ def plot_pareto(table: pd.DataFrame) -> Figure:
             axes.scatter(chosen[USER], chosen[GPU], s=34, label=name, zorder=3, **look)
     front = points[points["pareto"].fillna(False).astype(bool)].sort_values(USER)
     axes.plot(front[USER], front[GPU], color=style.STALLED, linewidth=1.2, label="efficient")
-    keys = swept_keys(table)
-    # Of points at the same place the first speaks for all: a limit that nobody meets, say.
-    apart = front[~front[[USER, GPU]].round(1).duplicated()]
-    for _, point in apart.iloc[:: max(1, -(-len(apart) // MOST_NAMED))].iterrows():
-        named = "\n".join(f"{key.rpartition('.')[2]} {_short(point[key])}" for key in keys)
-        axes.annotate(
-            named, (point[USER], point[GPU]), (6, 4), textcoords="offset points",
-            fontsize=style.FONT_SIZE - 2, color=style.INK,
-        )  # fmt: skip
+    axes.margins(x=0.12, y=0.1)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.margins(x=0.12)
+    _name_settings(axes, front, swept_keys(table))
     style.quiet(axes, grid="both")
     style.label(axes, x="speed for one user (output tokens/s)", y="output tokens/s per GPU")
     style.title(axes, "Speed for one user against tokens per GPU")
     axes.legend(frameon=False, fontsize=style.FONT_SIZE, labelcolor=style.INK, loc="lower left")
     return figure
+
+
+def _name_settings(axes: Axes, front: pd.DataFrame, keys: Sequence[str]) -> None:
+    """Write settings beside points, leaving out those whose text would lie on another's."""
+    taken: list[np.ndarray[Any, Any]] = []
+    for _, point in front.iterrows():
+        place = axes.transAxes.inverted().transform(
+            axes.transData.transform((point[USER], point[GPU]))
+        )
+        if any((np.abs(place - other) < ROOM).all() for other in taken):
+            continue
+        taken.append(place)
+        axes.annotate(
+            "\n".join(f"{key.rpartition('.')[2]} {_short(point[key])}" for key in keys),
+            (point[USER], point[GPU]), (6, 4), textcoords="offset points",
+            fontsize=style.FONT_SIZE - 2, color=style.INK,
+        )  # fmt: skip
 
 
 def plot_slo_region(
