@@ -17,6 +17,7 @@ from simulator.cli.catalogue import list_entries, show
 from simulator.cli.compare import compare
 from simulator.cli.conformance import conformance
 from simulator.cli.cost import cost
+from simulator.cli.from_command import from_command
 from simulator.cli.init import init
 from simulator.cli.run import run
 from simulator.cli.sweep import sweep
@@ -42,6 +43,7 @@ app.command("validate")(validate)
 app.command("conformance")(conformance)
 app.add_typer(trace, name="trace")
 app.command("init")(init)
+app.command("from-command")(from_command)
 app.command("list")(list_entries)
 app.command("show")(show)
 
