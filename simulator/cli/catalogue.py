@@ -158,11 +158,12 @@ def _scenarios() -> Table:
 
 
 def _traces() -> Table:
-    from simulator.workload.traces import FORMATS
+    from simulator.workload.traces import FORMATS, servegen
 
     table = _table("Trace formats (workload.trace.format)", "name", "what", "columns")
     for name, layout in FORMATS.items():
         table.add_row(name, layout.about, ", ".join(layout.required))
+    table.add_row(servegen.NAME, servegen.ABOUT, "")
     return table
 
 

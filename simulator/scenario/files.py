@@ -73,5 +73,7 @@ def relative_files(mapping: dict[str, Any], base_dir: Path) -> Iterator[Named]:
         *([Named(cost, "path", cost["path"])] if "path" in cost else ()),
     ]
     for one in named:
-        if not Path(one.path).is_absolute() and (base_dir / one.path).is_file():
+        path = base_dir / one.path
+        folder_of_data = one.key == "path" and path.is_dir()
+        if not Path(one.path).is_absolute() and (path.is_file() or folder_of_data):
             yield one

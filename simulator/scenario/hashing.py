@@ -37,7 +37,11 @@ def hash_of(mapping: dict[str, Any], base_dir: Path) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256, in hex, of a file's bytes."""
+    """SHA-256, in hex, of a file's bytes, or of the names and bytes of a folder's files."""
+    if path.is_dir():
+        inside = sorted(p for p in path.iterdir() if p.is_file())
+        listed = "".join(f"{p.name} {file_sha256(p)}\n" for p in inside)
+        return hashlib.sha256(listed.encode()).hexdigest()
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,7 +20,7 @@ class FixedLengths(Section):
 
 
 class LognormalLengths(Section):
-    """Independent lognormal lengths with the given mean and coefficient of variation."""
+    """Lognormal lengths with the given means and coefficients of variation."""
 
     distribution: Literal["lognormal"]
     mean_prompt_tokens: Positive
@@ -31,6 +31,8 @@ class LognormalLengths(Section):
     """mean of the output lengths"""
     output_cv: NonNegative
     """standard deviation of the output lengths / their mean"""
+    correlation: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    """of the logarithms of a request's prompt and output lengths; 0: independent"""
     max_prompt_tokens: Count | None = None
     """longer prompts are cut to this; null: no limit"""
     max_output_tokens: Count | None = None
@@ -64,7 +66,20 @@ class EmpiricalLengths(Section):
 
     distribution: Literal["empirical"]
     file: Annotated[str, Field(min_length=1)]
-    """CSV file with columns prompt_tokens, output_tokens; relative to the scenario file"""
+    """CSV file with columns prompt_tokens, output_tokens, any trace, or texts (ShareGPT, or JSON
+    lines with prompt and output_tokens); relative to the scenario file"""
+    tokens_per_word: Annotated[float, Field(gt=0, le=100)] | None = None
+    """for texts: tokens that a word (between blanks) is taken to have, about 1.3 in English"""
+
+
+class CdfLengths(Section):
+    """Total lengths by a distribution function, of which a share is output."""
+
+    distribution: Literal["cdf"]
+    file: Annotated[str, Field(min_length=1)]
+    """JSON file with [[tokens, share of requests up to them], ...]; relative to the scenario"""
+    output_share: Annotated[float, Field(gt=0, lt=1)]
+    """part of each request's tokens that is output"""
 
 
 class QuantileLengths(Section):
@@ -92,6 +107,7 @@ LengthsSpec = Annotated[
     | LognormalLengths
     | UniformLengths
     | EmpiricalLengths
+    | CdfLengths
     | QuantileLengths
     | AzureConversationLengths
     | AzureCodeLengths,

@@ -20,7 +20,7 @@ class TraceSpec(Section):
     """A recorded trace, or a window of one."""
 
     path: Annotated[str, Field(min_length=1)]
-    """trace file, relative to the scenario file"""
+    """trace file, or folder of ServeGen's clients, relative to the scenario file"""
     format: str = "auto"
     """auto: told by the columns; or the name of a format"""
     rate_scale: Positive = 1.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from simulator.workload.cdf_files import read_cdf
 from simulator.workload.quantiles import QuantileTable
 from simulator.workload.requests import LARGEST_COUNT, Floats, Ints
 from simulator.workload.streams import normal_cdf
@@ -44,8 +45,10 @@ def draw_lengths(
         prompt, notes = _lognormal(
             spec.mean_prompt_tokens, spec.prompt_cv, spec.max_prompt_tokens, prompt_luck, "prompt"
         )
+        own = (1 - spec.correlation**2) ** 0.5
+        both = spec.correlation * prompt_luck + own * output_luck
         output, more = _lognormal(
-            spec.mean_output_tokens, spec.output_cv, spec.max_output_tokens, output_luck, "output"
+            spec.mean_output_tokens, spec.output_cv, spec.max_output_tokens, both, "output"
         )
         return Lengths(prompt, output, notes + more)
     if spec.distribution == "uniform":
@@ -57,9 +60,15 @@ def draw_lengths(
         # Loads Arrow, which other distributions need not wait for.
         from simulator.workload.traces.read import read_lengths
 
-        recorded = read_lengths(base_dir / spec.file)
+        recorded = read_lengths(base_dir / spec.file, spec.tokens_per_word)
         rows = _index(len(recorded.prompt_tokens), prompt_luck)
         return Lengths(recorded.prompt_tokens[rows], recorded.output_tokens[rows], recorded.notes)
+    if spec.distribution == "cdf":
+        total = np.interp(normal_cdf(prompt_luck), *read_cdf(base_dir / spec.file))
+        output = np.maximum(np.rint(total * spec.output_share), 1).astype(np.int64)
+        prompt = np.maximum(np.rint(total).astype(np.int64) - output, 1)
+        about = f"lengths: totals of {spec.file}, {spec.output_share:g} of each as output"
+        return Lengths(prompt, output, (about,))
     if spec.distribution == "quantiles":
         table = QuantileTable.read(base_dir / spec.file)
     else:

@@ -30,13 +30,14 @@ class RateCurve:
     last: Floats
     repeats: bool
 
-    def _at_edges(self) -> Floats:
+    def at_edges(self) -> Floats:
+        """(m + 1,) mean number of arrivals before each edge."""
         pieces = np.diff(self.edge_s) * (self.first + self.last) / 2
         return np.append(0.0, np.cumsum(pieces))
 
     def expected(self, until_s: float) -> float:
         """Mean number of arrivals before `until_s`."""
-        at_edges, length_s = self._at_edges(), float(self.edge_s[-1])
+        at_edges, length_s = self.at_edges(), float(self.edge_s[-1])
         rounds, rest_s = divmod(until_s, length_s) if self.repeats else (0.0, until_s)
         if rest_s >= length_s:
             return float(at_edges[-1] + (rest_s - length_s) * self.last[-1])
@@ -53,7 +54,7 @@ class RateCurve:
 
     def times(self, expected: Floats) -> Floats:
         """When the mean number of arrivals comes to `expected`, (n,) not decreasing."""
-        at_edges, length_s = self._at_edges(), float(self.edge_s[-1])
+        at_edges, length_s = self.at_edges(), float(self.edge_s[-1])
         total = float(at_edges[-1])
         rounds = np.floor(expected / total) if self.repeats else np.zeros(len(expected))
         rest = expected - rounds * total

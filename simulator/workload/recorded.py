@@ -17,7 +17,7 @@ from simulator.workload.streams import Purpose, Streams
 
 if TYPE_CHECKING:
     from simulator.scenario.lengths import LengthsSpec
-    from simulator.scenario.workload import WorkloadSpec
+    from simulator.scenario.workload import TraceSpec, WorkloadSpec
     from simulator.workload.traces.trace import Trace
 
 
@@ -25,30 +25,27 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
     """Requests of the trace that `spec` names, in its window, at its rate."""
     # Loads Arrow, which statistical workloads need not wait for.
     from simulator.workload.shaping import shaped
+    from simulator.workload.traces import servegen
     from simulator.workload.traces.read import read_trace
 
     trace_spec = spec.trace
     assert trace_spec is not None
-    trace = read_trace(
-        base_dir / trace_spec.path,
-        trace_spec.format,
-        on_bad_row=trace_spec.on_bad_row,
-        class_column=trace_spec.class_column,
-        turns=trace_spec.turns,
-        block_tokens=trace_spec.block_tokens,
-        columns=trace_spec.columns,
-        time_unit=trace_spec.time_unit,
-    )
-    whole = len(trace)
-    trace = trace.window(
-        skip_s=trace_spec.skip_s, duration_s=trace_spec.duration_s, limit=trace_spec.limit
-    )
-    notes = list(trace.notes)
-    if len(trace) < whole:
-        notes.append(f"trace: {len(trace):,} of {whole:,} requests are in the window")
-    if streams.replicate and len(trace):
-        trace, note = resample(trace, streams.generator(Purpose.BOOTSTRAP))
-        notes.append(f"trace: replicate {streams.replicate}, {note}")
+    path = base_dir / trace_spec.path
+    if path.is_dir() or trace_spec.format == servegen.NAME:
+        trace = _drawn_from_clients(path, trace_spec, streams)
+        notes = list(trace.notes)
+    else:
+        trace = read_trace(
+            path,
+            trace_spec.format,
+            on_bad_row=trace_spec.on_bad_row,
+            class_column=trace_spec.class_column,
+            turns=trace_spec.turns,
+            block_tokens=trace_spec.block_tokens,
+            columns=trace_spec.columns,
+            time_unit=trace_spec.time_unit,
+        )
+        trace, notes = _window(trace, trace_spec, streams)
     if len(trace):
         trace, told = shaped(trace, spec, streams, base_dir)
         notes += told
@@ -77,6 +74,34 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
         trace.extra,
         trace.block_tokens,
     )
+
+
+def _drawn_from_clients(path: Path, spec: TraceSpec, streams: Streams) -> Trace:
+    """Requests of ServeGen's clients, other ones in each replicate."""
+    from simulator.workload.traces.servegen import draw_servegen
+
+    for key in ("class_column", "columns", "block_tokens"):
+        if getattr(spec, key) is not None:
+            raise InputError(
+                f"workload.trace.{key} is given, but {path} is a folder of ServeGen's, which has "
+                "no columns; remove it"
+            )
+    return draw_servegen(
+        path, streams, skip_s=spec.skip_s, duration_s=spec.duration_s, limit=spec.limit
+    )
+
+
+def _window(trace: Trace, spec: TraceSpec, streams: Streams) -> tuple[Trace, list[str]]:
+    """The part of a recording that was asked for, as recorded or drawn from it."""
+    whole = len(trace)
+    trace = trace.window(skip_s=spec.skip_s, duration_s=spec.duration_s, limit=spec.limit)
+    notes = list(trace.notes)
+    if len(trace) < whole:
+        notes.append(f"trace: {len(trace):,} of {whole:,} requests are in the window")
+    if streams.replicate and len(trace):
+        trace, note = resample(trace, streams.generator(Purpose.BOOTSTRAP))
+        notes.append(f"trace: replicate {streams.replicate}, {note}")
+    return trace, notes
 
 
 def _other_lengths(trace: Trace, spec: LengthsSpec, base_dir: Path, streams: Streams) -> Lengths:

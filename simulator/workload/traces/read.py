@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from simulator.errors import InputError
 from simulator.workload.requests import Ints
+from simulator.workload.streams import Streams
 from simulator.workload.traces.blocks import with_block_rule
 from simulator.workload.traces.cells import Elapsed, Label, Stamp
 from simulator.workload.traces.layout import Field, Layout
@@ -16,10 +17,15 @@ from simulator.workload.traces.own import OWN, OWN_LENGTHS, with_columns
 from simulator.workload.traces.records import column_names
 from simulator.workload.traces.registry import few, find_format
 from simulator.workload.traces.roles import in_our_terms
+from simulator.workload.traces.servegen import NAME as SERVEGEN
+from simulator.workload.traces.servegen import draw_servegen
 from simulator.workload.traces.sessions import in_sessions
 from simulator.workload.traces.source import Source
 from simulator.workload.traces.table import OnBadRow, read_table, summary
+from simulator.workload.traces.texts import holds_texts, text_lengths
 from simulator.workload.traces.trace import Trace, arrivals_in_order
+
+DRAWN = 100_000  # requests of a ServeGen folder that are looked at
 
 Turns = Literal["wait", "as_recorded"]
 
@@ -45,7 +51,8 @@ def read_trace(
 
     Parameters
     ----------
-    path : CSV, JSON lines or Parquet; gzip and zstd are unpacked.
+    path : CSV, JSON lines or Parquet; gzip and zstd are unpacked.  Of a folder of ServeGen's
+        the first 100,000 requests are drawn, with seed 0.
     format : a name of `FORMATS`, or "auto": told by the columns.
     on_bad_row : "error" stops at the first bad row, "skip" leaves them out and counts.
     class_column : column that names the class of each request.
@@ -60,6 +67,8 @@ def read_trace(
     InputError
         names file, line, column, value, what is allowed and what to do.
     """
+    if Path(path).is_dir() or format == SERVEGEN:
+        return draw_servegen(Path(path), Streams(0), limit=DRAWN)
     source = Source.of(Path(path))
     names = column_names(source)
     if columns is not None or time_unit != "s":
@@ -113,8 +122,8 @@ class RecordedLengths(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_lengths(path: Path | str) -> RecordedLengths:
-    """Read the lengths of a table prompt_tokens, output_tokens, or of any trace.
+def read_lengths(path: Path | str, tokens_per_word: float | None = None) -> RecordedLengths:
+    """Read the lengths of a table prompt_tokens, output_tokens, of any trace, or of texts.
 
     Raises
     ------
@@ -125,7 +134,12 @@ def read_lengths(path: Path | str) -> RecordedLengths:
     names = column_names(source)
     layout = OWN_LENGTHS
     if layout.missing(names) or source.kind not in layout.kinds:
+        if holds_texts(names):
+            prompt, output, how = text_lengths(source, tokens_per_word)
+            return RecordedLengths(prompt, output, (f"lengths: {source.path.name}, {how}",))
         layout, _ = find_format(source, names, "auto")
+    if tokens_per_word is not None:
+        raise InputError(f"{source.path} tells lengths in tokens; remove lengths.tokens_per_word")
     columns = in_our_terms(read_table(source, layout, "error").columns)
     prompt, output = columns["prompt_tokens"], columns["output_tokens"]
     return RecordedLengths(

@@ -16,6 +16,7 @@ from simulator.workload.traces.mooncake import MOONCAKE, TIMED_TRACE
 from simulator.workload.traces.own import OWN
 from simulator.workload.traces.source import Source
 from simulator.workload.traces.splitwise import SPLITWISE
+from simulator.workload.traces.texts import holds_texts
 from simulator.workload.traces.tracelab import TRACELAB
 from simulator.workload.traces.vidur import VIDUR
 from simulator.workload.traces.weka import WEKA
@@ -60,6 +61,11 @@ def find_format(source: Source, names: list[str], format: str) -> tuple[Layout, 
             f"{source.path}: its columns fit {' and '.join(la.name for la in best)} alike "
             f"({'; '.join(f'{la.name}: {la.about}' for la in best)}); say which with format"
         )
+    if holds_texts(names):
+        raise InputError(
+            f"{source.path} holds texts and no times; give workload.arrivals, and the file as "
+            "workload.lengths: {distribution: empirical, file: ..., tokens_per_word: ...}"
+        )
     formats = "; ".join(
         f"{la.name}: {', '.join(la.required)}" for la in FORMATS.values() if source.kind in la.kinds
     )
@@ -74,7 +80,8 @@ def format_named(name: str) -> Layout:
     if name not in FORMATS:
         close = difflib.get_close_matches(name, FORMATS, 1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise InputError(f"trace format {name!r} is not known; {hint}known: {', '.join(FORMATS)}")
+        known = ", ".join((*FORMATS, "servegen (a folder, only read)"))
+        raise InputError(f"trace format {name!r} is not known; {hint}known: {known}")
     return FORMATS[name]
 
 

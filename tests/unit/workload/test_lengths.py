@@ -15,6 +15,7 @@ from scipy import stats
 from simulator.errors import InputError
 from simulator.scenario.lengths import (
     AzureConversationLengths,
+    CdfLengths,
     EmpiricalLengths,
     FixedLengths,
     LognormalLengths,
@@ -181,3 +182,105 @@ def test_built_in_tables_are_what_the_command_makes(shared, service, capsys):
 def test_a_named_table_says_what_it_is():
     drawn = draw(AzureConversationLengths(distribution="azure_conv_2023"), n=10)
     assert "Azure LLM inference trace 2023, conversation service" in drawn.notes[0]
+
+
+@pytest.mark.parametrize("correlation", [-0.6, 0.0, 0.8, 1.0])
+def test_correlated_lognormal_lengths(correlation):
+    spec = LognormalLengths(
+        distribution="lognormal", mean_prompt_tokens=8000.0, prompt_cv=0.8, correlation=correlation,
+        mean_output_tokens=3000.0, output_cv=1.2,
+    )  # fmt: skip
+    drawn = draw(spec)
+    logs = np.log(drawn.prompt_tokens), np.log(drawn.output_tokens)
+    assert np.corrcoef(*logs)[0, 1] == pytest.approx(correlation, abs=0.01)
+    # Both keep their own distribution: 5 standard errors of the mean of 200,000.
+    assert drawn.output_tokens.mean() == pytest.approx(3000, abs=5 * 3600 / N**0.5)
+
+
+def cdf(path, output_share=0.25, n=N):
+    spec = CdfLengths(distribution="cdf", file=path.name, output_share=output_share)
+    return draw(spec, path.parent, n)
+
+
+@pytest.mark.parametrize("wrap", [lambda points: points, lambda points: {"cdf": points}])
+def test_distribution_functions(tmp_path, wrap):
+    path = tmp_path / "lengths.json"
+    path.write_text(json.dumps(wrap([[100, 0.2], [200, 0.2], [400, 1.0]])))
+    drawn = cdf(path)
+    total = drawn.prompt_tokens + drawn.output_tokens
+    # A fifth up to 100, none from 100 to 200, the rest evenly from 200 to 400.
+    for tokens, share in ((100, 0.2), (200, 0.2), (300, 0.6), (400, 1.0)):
+        spread = Z * np.sqrt(share * (1 - share) / N) + 1 / 200 * 0.8
+        assert np.mean(total <= tokens) == pytest.approx(share, abs=spread)
+    assert (np.abs(drawn.output_tokens - total / 4) <= 0.75).all()
+    assert drawn.prompt_tokens.min() >= 1
+
+
+def test_recorded_distribution_functions(shared):
+    for name in ("azure_cdf", "agent_heavy_cdf"):
+        path = shared / "traces/cdf" / f"{name}.json"
+        stored = json.loads(path.read_text())
+        points = stored["cdf"] if isinstance(stored, dict) else stored
+        drawn = cdf(path)
+        total = drawn.prompt_tokens + drawn.output_tokens
+        below = [np.mean(total <= tokens) for tokens, _ in points]
+        assert below == pytest.approx([share for _, share in points], abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[[5, 0.5], [4, 1]]", r"point 2: \[4, 1\] does not follow \[5, 0.5\]"),
+        ("[[5, 0.5], [9, 0.4]]", "shares from 0 to 1"),
+        ("[[5, 0.5]]", "ends at a share of 0.5; it must reach 1"),
+        ("[[5, NaN], [6, 1]]", "point 1"),
+        ("[1, 2]", "is not a list of pairs"),
+        ("{}", "no distribution function can be read"),
+        ("[[0, 1]]", "tokens go up from 1"),
+    ],
+)
+def test_bad_distribution_functions(tmp_path, written, said):
+    path = tmp_path / "lengths.json"
+    path.write_text(written)
+    with pytest.raises(InputError, match=said):
+        cdf(path)
+
+
+def texts(path, tokens_per_word=1.5):
+    spec = EmpiricalLengths(
+        distribution="empirical", file=path.name, tokens_per_word=tokens_per_word
+    )
+    return draw(spec, path.parent, 200)
+
+
+def test_lengths_of_texts(tmp_path):
+    path = tmp_path / "texts.json"
+    shared_gpt = [
+        {"id": "a", "conversations": [{"from": "human", "value": "one two  three four"},
+                                      {"from": "gpt", "value": "yes no"}, {"from": "human"}]},
+        {"id": "b", "conversations": [{"from": "human", "value": "alone"}]},
+    ]  # fmt: skip
+    path.write_text(json.dumps(shared_gpt))
+    drawn = texts(path)
+    assert set(drawn.prompt_tokens) == {6}
+    assert set(drawn.output_tokens) == {3}
+    assert drawn.notes == (
+        "lengths: texts.json, 1 texts at 1.5 tokens a word; 1 conversations without an answer are "
+        "left out",
+    )
+    path.write_text('{"prompt": "a b", "output_tokens": 9}\n')
+    drawn = texts(path)
+    assert (set(drawn.prompt_tokens), set(drawn.output_tokens)) == ({3}, {9})
+    with pytest.raises(InputError, match="holds texts, whose tokens depend on a tokenizer"):
+        texts(path, None)
+    with pytest.raises(InputError, match="holds texts and no times; give workload.arrivals"):
+        read_trace(path)
+    path.write_text('{"prompt": "a b"}\n')
+    with pytest.raises(InputError, match="line 1: output_tokens None is not a whole number"):
+        texts(path)
+    path.write_text('{"prompt": 5, "output_tokens": 9}\n')
+    with pytest.raises(InputError, match="line 1: prompt holds no text"):
+        texts(path)
+    path.write_text('{"prompt_tokens": 5, "output_tokens": 9}\n')
+    with pytest.raises(InputError, match="tells lengths in tokens; remove lengths.tokens_per_word"):
+        texts(path)
