@@ -150,8 +150,19 @@ def simulate(
         seed=scenario.seed,
         replicate=replicate,
     )
+    return simulate_requests(resolved, requests, progress=progress)
+
+
+def simulate_requests(
+    resolved: Resolved, requests: Requests, *, progress: Progress | None = None
+) -> Result:
+    """Run the machines of a resolved scenario on a table of requests.
+
+    `simulate` without the reading and drawing, for those who run many loads.
+    """
+    scenario = resolved.scenario
     fleet = build_fleet(resolved, requests)
-    resolved.notes.extend([*requests.notes, *fleet.explain_limits()])
+    resolved = replace(resolved, notes=[*resolved.notes, *requests.notes, *fleet.explain_limits()])
     if scenario.kv_cache.enable_prefix_caching and not len(requests.segments):
         resolved.notes.append(
             "the workload does not say which prompts are alike, so that prefix caching finds "

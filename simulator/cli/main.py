@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from simulator.cli.calibrate import calibrate
+from simulator.cli.capacity import capacity
 from simulator.cli.catalogue import list_entries, show
 from simulator.cli.compare import compare
 from simulator.cli.conformance import conformance
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command("run")(run)
 app.command("compare")(compare)
 app.command("sweep")(sweep)
+app.command("capacity")(capacity)
 app.command("cost")(cost)
 app.command("calibrate")(calibrate)
 app.command("validate")(validate)

@@ -84,3 +84,28 @@ def announce_compilation() -> None:
     from simulator.engine import compiled
 
     compiled.announce_compilation(lambda line: print(line, file=sys.stderr, flush=True))
+
+
+class Status:
+    """What is being done, on one line of stderr that is taken away; on a terminal only."""
+
+    def __init__(self) -> None:
+        self._wanted = sys.stderr.isatty()
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self("")
+
+    def __call__(self, text: str) -> None:
+        """Show `text` in place of what was there."""
+        if self._wanted:
+            print(f"\r{text:<{self._width}}\r{text}", end="", file=sys.stderr, flush=True)
+            self._width = len(text)

@@ -28,7 +28,25 @@ def step_cost(
     InputError
         No calibration, a table that ends too early, or code of the user that fails.
     """
+    from cost_models.scaled import ScaledForm
     from cost_models.step_cost import StepCost  # loads Numba
+
+    cost = _unscaled(scenario, model, gpu, max_num_seqs, max_model_len, async_scheduling)
+    factor = scenario.cost_model.time_scale
+    if factor == 1.0:
+        return cost
+    return StepCost(ScaledForm(cost.form, factor), cost.per_request_s * factor)
+
+
+def _unscaled(
+    scenario: Scenario,
+    model: Model,
+    gpu: Gpu,
+    max_num_seqs: int,
+    max_model_len: int,
+    async_scheduling: bool,
+) -> StepCost:
+    from cost_models.step_cost import StepCost
 
     spec, cluster = scenario.cost_model, scenario.cluster
     if isinstance(spec, LinearCost):

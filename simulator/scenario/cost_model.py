@@ -8,17 +8,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from simulator.scenario.base import NonNegative, Section
+from simulator.scenario.base import NonNegative, Positive, Section
 from simulator.scenario.files import OWN_CODE
 
 
-class CalibratedCost(Section):
+class _Cost(Section):
+    time_scale: Positive = 1.0
+    """every step takes this many times as long: 1.05 asks what if the prices are 5 % too low"""
+
+
+class CalibratedCost(_Cost):
     """Roofline per operation, fitted to measured kernels, and the engine's host time."""
 
     kind: Literal["calibrated"] = "calibrated"
 
 
-class LinearCost(Section):
+class LinearCost(_Cost):
     """t_mem_s + tokens * t_flop_s_per_token + sequences * t_seq_s: the teaching model."""
 
     kind: Literal["linear"]
@@ -30,13 +35,13 @@ class LinearCost(Section):
     """seconds per sequence of the step"""
 
 
-class DatasheetCost(Section):
+class DatasheetCost(_Cost):
     """The calibrated form with other GPUs' efficiencies, for a GPU that nobody measured."""
 
     kind: Literal["datasheet"]
 
 
-class TableCost(Section):
+class TableCost(_Cost):
     """Your own step times, linear between the rows of a CSV file."""
 
     kind: Literal["table"]
@@ -46,7 +51,7 @@ class TableCost(Section):
     """go on along the last piece beyond the rows; false: refuse"""
 
 
-class OwnCost(Section):
+class OwnCost(_Cost):
     """Your own cost model; ``kind: module:attr`` is short for this."""
 
     kind: Literal["own"]
@@ -55,7 +60,9 @@ class OwnCost(Section):
 
 
 def _spelled_out(value: Any) -> Any:
-    """``kind: module:attr`` as ``kind: own, attr: module:attr``."""
+    """``kind: module:attr`` as ``kind: own, attr: module:attr``; without a kind: calibrated."""
+    if isinstance(value, Mapping) and "kind" not in value and "time_scale" in value:
+        return {"kind": "calibrated", **value}
     if isinstance(value, Mapping) and re.fullmatch(OWN_CODE, str(value.get("kind"))):
         return {**value, "kind": "own", "attr": value["kind"]}
     return value

@@ -86,6 +86,10 @@ class WorkloadSpec(Section):
     """arrivals stop then"""
     horizon_s: Positive | None = None
     """the clock stops then; what has not finished is counted as unfinished"""
+    prompt_tokens_scale: Positive = 1.0
+    """1.5 makes every prompt half as long again"""
+    output_tokens_scale: Positive = 1.0
+    """1.5 makes every output half as long again: what if answers are longer than planned for"""
     max_prompt_tokens: Count | None = None
     """longer prompts are cut to this (counted and reported); null: none is"""
     max_output_tokens: Count | None = None

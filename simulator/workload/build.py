@@ -67,6 +67,7 @@ def build_requests(
         )
     if not np.isfinite(rows.arrival_s[-1]):
         raise InputError("workload.trace.rate_scale is too small for any clock; use at least 1e-9")
+    _scale(spec, rows)
     _cap(spec, rows, max_model_len)
     declared = _declared(spec, rows, max_model_len)
     content = _content(spec, rows)
@@ -97,6 +98,26 @@ def build_requests(
         segment_offsets=NO_OFFSETS if content is None else content.offsets,
         notes=tuple(rows.notes),
     )
+
+
+def _scale(spec: WorkloadSpec, rows: Rows) -> None:
+    """Make prompts or outputs longer or shorter, each to at least one token."""
+    for what, factor in (
+        ("prompt", spec.prompt_tokens_scale),
+        ("output", spec.output_tokens_scale),
+    ):
+        if factor == 1.0:
+            continue
+        bound = "turn" in rows.extra or (what == "prompt" and "blocks" in rows.extra)
+        if bound:
+            raise InputError(
+                f"workload.{what}_tokens_scale is {factor:g}, but the lengths of sessions and of "
+                "prompts made of blocks hang together; remove it"
+            )
+        tokens: Ints = getattr(rows, f"{what}_tokens")
+        scaled = np.maximum(np.rint(tokens * factor), 1).astype(np.int64)
+        setattr(rows, f"{what}_tokens", scaled)
+        rows.notes.append(f"lengths: {what}s are scaled by {factor:g}")
 
 
 def _cap(spec: WorkloadSpec, rows: Rows, max_model_len: int) -> None:

@@ -1,0 +1,214 @@
+"""A scenario as something that can be run at any load, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.errors import InputError
+from simulator.metrics.latency import e2el_s
+from simulator.planning.capacity.load import Load, load_of
+from simulator.planning.capacity.margin import Margin, margin, objectives
+from simulator.planning.stationarity import mser5
+from simulator.recording import FINISHED
+from simulator.scenario import Resolved, Scenario, resolve
+from simulator.simulation import Result, simulate_requests
+from simulator.workload import build_requests
+
+if TYPE_CHECKING:
+    from simulator.workload.requests import Requests
+
+# A run lasts at least so many median latencies, or its start and end are most of it.
+LATENCIES_PER_RUN = 20
+MOST_REQUESTS = 1_000_000
+
+
+@dataclass
+class _Sample:
+    """Requests that systems share which differ only in their machines."""
+
+    requests: dict[Any, Requests] = field(default_factory=dict)
+    skip_share: float = 0.0
+
+
+@dataclass
+class Work:
+    """What a system and all that were changed from it have done so far."""
+
+    runs: int = 0
+
+
+class System:
+    """A scenario whose load and machines can be changed.
+
+    Runs of the same replicate share their random numbers, whatever the load, the machines
+    and the settings are; only a workload whose number of requests must grow with the load
+    draws more of them.
+
+    Parameters
+    ----------
+    scenario : with at least one limit on a percentile or a mean.
+
+    Raises
+    ------
+    InputError : for a scenario without limits, without a rate, or that cannot be run.
+    """
+
+    def __init__(self, scenario: Scenario):
+        if not objectives(scenario):
+            raise InputError(
+                "capacity needs a limit on a percentile or a mean; give one in slo, or as "
+                "--slo p99_ttft_ms=500"
+            )
+        self.scenario = scenario
+        self._sample = _Sample()
+        self._resolved: dict[Any, Resolved] = {}
+        self._margins: dict[tuple[float, int], Margin] = {}
+        resolved = self.resolved(0)
+        self.load: Load = load_of(scenario, self._requests(resolved, 0, None))
+        self.work = Work()
+        self.typical_s = 0.0
+
+    def changed(self, overrides: Iterable[str]) -> System:
+        """The same system with keys of its scenario changed.
+
+        Raises
+        ------
+        InputError : for what cannot be, a model that does not fit, and so on.
+        """
+        overrides = list(overrides)
+        other = object.__new__(System)
+        other.scenario = self.scenario.with_overrides(overrides)
+        other._resolved, other._margins, other.work = {}, {}, self.work
+        other.typical_s = self.typical_s
+        other._sample = self._sample
+        if any(text.startswith(("workload", "seed")) for text in overrides):
+            other._sample = _Sample(skip_share=self._sample.skip_share)
+        resolved = other.resolved(0)
+        other.load = load_of(other.scenario, other._requests(resolved, 0, None))
+        return other
+
+    @property
+    def replicas(self) -> int:
+        """Engines behind the router."""
+        return self.scenario.cluster.replicas
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas."""
+        return self.replicas * self.scenario.cluster.tensor_parallel
+
+    @property
+    def price_per_hour(self) -> float:
+        """Dollars per hour of all GPUs."""
+        price = self.resolved(0).scenario.cluster.price_per_gpu_hour
+        assert price is not None
+        return price * self.gpus
+
+    def resolved(self, replicate: int) -> Resolved:
+        """The machines; a static engine's depend on the largest output of the replicate."""
+        key = replicate if self.scenario.scheduler.policy == "static" else 0
+        if key not in self._resolved:
+            self._resolved[key] = resolve(self.scenario, replicate=replicate)
+        return self._resolved[key]
+
+    def requests(self) -> Requests:
+        """Requests of the scenario as it stands."""
+        return self._requests(self.resolved(0), 0, None)
+
+    def margin(self, load: float, replicate: int) -> Margin:
+        """How far a run at this load is from the limits."""
+        key = (load, replicate)
+        if key not in self._margins:
+            result = self._simulate(load, replicate)
+            skip = int(self._sample.skip_share * len(result.recording.requests))
+            self._margins[key] = margin(result.recording, self.scenario, skip)
+            if not self.typical_s and self._margins[key].met:
+                self.typical_s = self._margins[key].e2el_s
+        return self._margins[key]
+
+    def result(self, load: float, replicate: int = 0) -> Result:
+        """A run at this load with all its figures, without the warm-up."""
+        result = self._simulate(load, replicate)
+        arrivals = result.recording.requests.arrival_s
+        skip = int(self._sample.skip_share * len(arrivals))
+        scenario = result.resolved.scenario.with_overrides(
+            [*self.load.overrides(load), f"workload.num_requests={len(arrivals)}"]
+            if self.scenario.workload.num_requests is not None
+            else self.load.overrides(load)
+        )
+        if skip and not scenario.warmup_s:
+            scenario = scenario.with_overrides([f"warmup_s={float(arrivals[skip])!r}"])
+        return replace(result, resolved=replace(result.resolved, scenario=scenario))
+
+    def settle(self, load: float) -> None:
+        """Decide how long runs are, and how much is left out at their start; see `mser5`.
+
+        Decided once, at a load near the answer, and the cut as a share of the requests, so
+        that runs at other loads judge the same ones.
+        """
+        recording = self._simulate(load, 0).recording
+        done = recording.outcome.status == FINISHED
+        latency_s = e2el_s(recording.outcome)[done]
+        if not len(latency_s):
+            return
+        self.typical_s = float(np.median(latency_s))
+        if not self.scenario.warmup_s:  # else the scenario says
+            cut = np.flatnonzero(done)[min(mser5(latency_s), len(latency_s) - 1)]
+            self._sample.skip_share = float(cut) / len(done)
+        self._margins.clear()
+
+    @property
+    def skip_share(self) -> float:
+        """Share of the requests that is left out at the start of each run."""
+        return self._sample.skip_share
+
+    def num_requests(self, load: float) -> int | None:
+        """Requests of a run; None where the scenario says it otherwise."""
+        given = self.scenario.workload.num_requests
+        if given is None:
+            return None
+        needed = load * LATENCIES_PER_RUN * self.typical_s
+        if self.load.unit == "clients":
+            needed = load * LATENCIES_PER_RUN  # each client as many, one after the other
+        count = float(given)
+        while count < needed:  # in steps, so that near loads share their requests
+            count *= 1.5
+        return min(int(count), max(MOST_REQUESTS, given))
+
+    def _simulate(self, load: float, replicate: int) -> Result:
+        self.work.runs += 1
+        resolved = self.resolved(replicate)
+        return simulate_requests(resolved, self._requests(resolved, replicate, load))
+
+    def _requests(self, resolved: Resolved, replicate: int, load: float | None) -> Requests:
+        """Requests of a replicate at a load; None: as the scenario stands."""
+        if load is not None and self.load.stretches:
+            count = self.num_requests(load)
+            base = self._drawn(resolved, replicate, [], count)
+            return replace(base, arrival_s=base.arrival_s * (self.load.base / load))
+        if load is None:
+            return self._drawn(resolved, replicate, [], None)
+        overrides = self.load.overrides(load)
+        return self._drawn(resolved, replicate, overrides, self.num_requests(load))
+
+    def _drawn(
+        self, resolved: Resolved, replicate: int, overrides: list[str], count: int | None
+    ) -> Requests:
+        if count is not None:
+            overrides = [*overrides, f"workload.num_requests={count}"]
+        key = (tuple(overrides), replicate, resolved.max_model_len)
+        if key not in self._sample.requests:
+            # What resolving fills in of a workload is kept: a static engine's max_tokens.
+            workload = resolved.scenario.with_overrides(overrides).workload
+            self._sample.requests[key] = build_requests(
+                workload,
+                base_dir=self.scenario.base_dir,
+                max_model_len=resolved.max_model_len,
+                seed=self.scenario.seed,
+                replicate=replicate,
+            )
+        return self._sample.requests[key]
