@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,29 @@ def load(gpu: str, engine: str, dtype: str) -> Calibration:
             "make yours with `servecast calibrate`, or use cost_model.kind datasheet or linear."
         )
     return read(path)
+
+
+def own(paths: Collection[Path], gpu: str, engine: str) -> dict[str, Calibration]:
+    """The user's calibrations, by data type.
+
+    Raises
+    ------
+    InputError : for a file that is none, or of another GPU or engine.
+    """
+    found: dict[str, Calibration] = {}
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; give what `servecast calibrate` has written.")
+        mine = read(path)
+        if (mine.gpu, mine.engine) != (gpu, engine):
+            raise InputError(
+                f"{path}: is of {mine.gpu} under {mine.engine}, not of {gpu} under {engine}; give "
+                "one that is."
+            )
+        if mine.dtype in found:
+            raise InputError(f"{path}: is the second file of {mine.dtype}; give one of each type.")
+        found[mine.dtype] = mine
+    return found
 
 
 def _gpus_known(engine: str) -> str:

@@ -12,6 +12,7 @@ from cost_models.errors import InputError
 from cost_models.kernel import CostTables
 
 if TYPE_CHECKING:
+    from cost_models.calibration import Calibration
     from cost_models.catalog import Gpu, Model
 
 
@@ -174,6 +175,8 @@ class StepCost:
         max_num_seqs: int | None = None,
         async_scheduling: bool = False,
         without: Collection[str] = (),
+        coefficients: Collection[Path] = (),
+        host: Path | None = None,
     ) -> StepCost:
         """A calibrated price of a model's steps on `tp` GPUs.
 
@@ -187,6 +190,8 @@ class StepCost:
         max_num_seqs : decides the captured CUDA-graph sizes; None is the engine's default.
         async_scheduling : the host schedules the next step while the GPU works on this one.
         without : effects beyond the kernels that are switched off, see `cost_models.effects`.
+        coefficients : calibrations of the user's, in place of shipped ones of their data type.
+        host : a file with the engine's own time; None is the release's.
 
         Raises
         ------
@@ -205,23 +210,28 @@ class StepCost:
         defaults = catalog.engine_defaults(engine, engine_version, device)
         if defaults.fp8_kv_read_as_bf16:
             shape = replace(shape, kv_dtype="bf16")
+        own = calibration.own(coefficients, device.name, engine)
+        host_time = defaults.host if host is None else catalog.read_host_time(host)
+
+        def kernels(dtype: str) -> Calibration:
+            if dtype in own:
+                return own[dtype]
+            if kind == "datasheet":
+                return datasheet.load(device, engine, dtype)
+            return calibration.load(device.name, engine, dtype)
+
         return cls(
             RooflineForm(
                 shape,
                 device,
                 tp,
-                {
-                    dtype: datasheet.load(device, engine, dtype)
-                    if kind == "datasheet"
-                    else calibration.load(device.name, engine, dtype)
-                    for dtype in calibration.dtypes_used(shape)
-                },
-                defaults.host,
+                {dtype: kernels(dtype) for dtype in calibration.dtypes_used(shape)},
+                host_time,
                 max_num_seqs or defaults.max_num_seqs,
                 effects.load(device.name, engine, without),
                 async_scheduling,
             ),
-            defaults.host.per_request_s,
+            host_time.per_request_s,
         )
 
     @property

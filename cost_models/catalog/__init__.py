@@ -6,7 +6,12 @@ from cost_models.catalog.devices import Gpu, gpu
 from cost_models.catalog.files import names
 from cost_models.catalog.model_config import model
 from cost_models.catalog.model_shape import Model
-from cost_models.catalog.releases import EngineDefaults, HostTime, engine_defaults
+from cost_models.catalog.releases import (
+    EngineDefaults,
+    HostTime,
+    engine_defaults,
+    read_host_time,
+)
 
 __all__ = [
     "EngineDefaults",
@@ -17,4 +22,5 @@ __all__ = [
     "gpu",
     "model",
     "names",
+    "read_host_time",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,6 +29,21 @@ class HostTime(BaseModel):
     gap_s: float = Field(gt=0)
     per_request_s: float = Field(default=0.0, ge=0)
     source: str
+
+
+def read_host_time(path: Path) -> HostTime:
+    """The engine's own time from a user's YAML or JSON file with the keys of `HostTime`.
+
+    Raises
+    ------
+    InputError : when it is no such file.
+    """
+    if not path.is_file():
+        raise InputError(
+            f"{path}: no such file; give what `servecast calibrate --from-benchmark` has written."
+        )
+    known = {k: v for k, v in files.read_mapping(path).items() if k in HostTime.model_fields}
+    return files.validate(HostTime, known, str(path))
 
 
 class BatchLimits(BaseModel):

@@ -12,16 +12,27 @@ if TYPE_CHECKING:
 
 
 def calibrate(
+    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
     profile: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="PROFILE",
             help="aiconfigurator-core for the installed package, a folder of such tables, or a "
             "CSV of your own (columns op, us and sizes).",
         ),
-    ],
-    gpu: Annotated[str, typer.Option(help="A GPU of the catalogue that the profile measures.")],
-    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="A GPU of the catalogue that was measured.")
+    ] = None,
+    from_benchmark: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Fit the engine's own time instead, to JSON of vllm bench serve --save-result or "
+            "a CSV of measured runs; give it once per file.",
+        ),
+    ] = None,
+    tp: Annotated[int | None, typer.Option(min=1, help="Of JSON results that do not say.")] = None,
     engine: Annotated[str, typer.Option(help="The engine whose kernels were measured.")] = "vllm",
     dtype: Annotated[
         str,
@@ -37,9 +48,15 @@ def calibrate(
     """Fit coefficients to measured kernels and report how well they fit."""
     from cost_models import catalog
     from cost_models.calibration import dump
+    from simulator.cli.host_time import fit_host_time
     from simulator.errors import InputError
 
-    device = catalog.gpu(gpu)
+    if (profile is None) == (not from_benchmark):
+        raise InputError(
+            "give either a PROFILE of kernels or results of a benchmark with --from-benchmark."
+        )
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
     try:
         from cost_models import calibrate as fitting
         from cost_models.importers import aiconfigurator, own_csv
@@ -47,8 +64,12 @@ def calibrate(
         raise InputError(
             f"calibrating needs {error.name}; install it with `pip install 'servecast[calibrate]'`."
         ) from None
-    if not out.parent.is_dir():
-        raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
+    if profile is None:
+        fit_host_time(from_benchmark or [], gpu, tp, engine_version, out)
+        return
+    if gpu is None:
+        raise InputError("--gpu: say which GPU of the catalogue the profile measures.")
+    device = catalog.gpu(gpu)
     if dtype == "experts":
         _experts(profile, device, engine, engine_version, out)
         return

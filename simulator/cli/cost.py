@@ -36,6 +36,18 @@ def cost(
     max_num_seqs: Annotated[
         int | None, typer.Option(min=1, help="The engine's limit; default its own.")
     ] = None,
+    coefficients: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Of servecast calibrate, in place of the shipped ones."),
+    ] = None,
+    host: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The engine's own time: calibrate --from-benchmark."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EFFECT", help="Switch off an effect beyond the kernels."),
+    ] = None,
     datasheet: Annotated[
         bool, typer.Option("--datasheet", help="For a GPU that nobody measured.")
     ] = False,
@@ -63,6 +75,9 @@ def cost(
         engine_version=engine_version,
         kind="datasheet" if datasheet else "calibrated",
         max_num_seqs=max_num_seqs,
+        without=without or (),
+        coefficients=coefficients or (),
+        host=host,
     )
     step = price.step(contexts, chunks)
     facts = _facts(price, step, shape, device)

@@ -36,6 +36,12 @@ def validate(
     ] = None,
     weight_dtype: Annotated[str | None, typer.Option(help="Of JSON results.")] = None,
     kv_dtype: Annotated[str | None, typer.Option(help="Of JSON results.")] = None,
+    host: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The engine's own time, as calibrate --from-benchmark wrote it."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate measured runs and print how far off the predictions are."""
@@ -54,7 +60,7 @@ def validate(
     }
     rows = [row for path in measured for row in read(path, given)]
     with ProgressBar("rows") as bar:
-        scores = score.validate(rows, lambda done: bar(done, len(rows)))
+        scores = score.validate(rows, lambda done: bar(done, len(rows)), host)
     groups = score.by_group(scores.predictions)
     if as_json:
         import json

@@ -65,6 +65,9 @@ def _unscaled(
         kind=spec.kind,
         max_num_seqs=max_num_seqs,
         async_scheduling=async_scheduling,
+        without=getattr(spec, "without", ()),
+        coefficients=[scenario.base_dir / name for name in getattr(spec, "coefficients", ())],
+        host=scenario.base_dir / spec.host if spec.host else None,
     )
 
 

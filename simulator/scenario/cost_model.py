@@ -11,6 +11,9 @@ from pydantic import BeforeValidator, Field
 from simulator.scenario.base import NonNegative, Positive, Section
 from simulator.scenario.files import OWN_CODE
 
+FileName = Annotated[str, Field(min_length=1)]
+EffectName = Literal["longest_context", "past_of_chunk", "eager_steps"]
+
 
 class _Cost(Section):
     time_scale: Positive = 1.0
@@ -21,6 +24,12 @@ class CalibratedCost(_Cost):
     """Roofline per operation, fitted to measured kernels, and the engine's host time."""
 
     kind: Literal["calibrated"] = "calibrated"
+    coefficients: Annotated[tuple[FileName, ...], Field(strict=False)] = ()
+    """files of `servecast calibrate`, in place of the shipped ones of the same data type"""
+    host: FileName | None = None
+    """file of `servecast calibrate --from-benchmark`; null: the release's host time"""
+    without: Annotated[tuple[EffectName, ...], Field(strict=False)] = ()
+    """what real steps take beyond their kernels, switched off by name"""
 
 
 class LinearCost(_Cost):
@@ -39,6 +48,8 @@ class DatasheetCost(_Cost):
     """The calibrated form with other GPUs' efficiencies, for a GPU that nobody measured."""
 
     kind: Literal["datasheet"]
+    host: FileName | None = None
+    """file of `servecast calibrate --from-benchmark`; null: the release's host time"""
 
 
 class TableCost(_Cost):

@@ -15,8 +15,8 @@ OWN_CODE = r"[^:\s]+:[A-Za-z_]\w*"
 class Named(NamedTuple):
     """A place that names a file."""
 
-    holder: dict[str, Any]
-    key: str
+    holder: dict[str, Any] | list[Any]
+    key: Any  # of the holder: a name, or a place in a list
     path: str
     suffix: str = ""  # ":attr" of code
 
@@ -70,7 +70,11 @@ def relative_files(mapping: dict[str, Any], base_dir: Path) -> Iterator[Named]:
         if isinstance(model, dict)
         else Named(mapping, "model", model),
         Named(cluster, "gpu", cluster["gpu"]),
-        *([Named(cost, "path", cost["path"])] if "path" in cost else ()),
+        *(Named(cost, key, cost[key]) for key in ("path", "host") if cost.get(key)),
+        *(
+            Named(cost["coefficients"], index, path)
+            for index, path in enumerate(cost.get("coefficients", ()))
+        ),
     ]
     for one in named:
         path = base_dir / one.path

@@ -62,12 +62,17 @@ def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
     if mapping["cost_model"]["kind"] == "calibrated":
         gpu_name, engine = paths["gpu"].stem, cluster["engine"]
         for what, path in calibration.files_used(model(spec), gpu_name, engine).items():
-            paths[f"coefficients {what}"] = path
+            if path.is_file():  # the user's own may stand in
+                paths[f"coefficients {what}"] = path
         measured_effects = effects.path(gpu_name, engine)
         if measured_effects is not None:
             paths["effects"] = measured_effects
-    if mapping["cost_model"]["kind"] == "table":
-        paths["cost_model.path"] = base_dir / mapping["cost_model"]["path"]
+    cost = mapping["cost_model"]
+    for key in ("path", "host"):
+        if cost.get(key):
+            paths[f"cost_model.{key}"] = base_dir / cost[key]
+    for index, path in enumerate(cost.get("coefficients", ())):
+        paths[f"cost_model.coefficients {index}"] = base_dir / path
     for named in code(mapping):
         source = code_file(named, base_dir)
         if source is not None:

@@ -13,13 +13,14 @@ REQUESTS_PER_SEAT = 10  # where a closed loop does not say how many it sent
 FEWEST_REQUESTS = 20
 
 
-def scenario(row: Measured, folder: Path) -> Scenario:
+def scenario(row: Measured, folder: Path, host: Path | None = None) -> Scenario:
     """Conditions of a measured row.
 
     Parameters
     ----------
     row : what was measured.
     folder : where a trace's requests are written, for the scenario to read.
+    host : a file with the engine's own time; None is the release's.
 
     Notes
     -----
@@ -49,7 +50,10 @@ def scenario(row: Measured, folder: Path) -> Scenario:
                 "engine": row.engine,
                 "engine_version": row.engine_version,
             },
-            "cost_model": {"kind": _cost_kind(row)},
+            "cost_model": {
+                "kind": _cost_kind(row),
+                "host": None if host is None else str(host.resolve()),
+            },
             "scheduler": scheduler,
             "kv_cache": {
                 "num_gpu_blocks": row.num_gpu_blocks,

@@ -54,8 +54,8 @@ class Scores:
     left_out: dict[str, int]  # reason -> rows
 
 
-def predict(row: Measured) -> Prediction:
-    """Simulate one row.
+def predict(row: Measured, host: Path | None = None) -> Prediction:
+    """Simulate one row, with the engine's own time from a file or as its release has it.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def predict(row: Measured) -> Prediction:
     """
     with tempfile.TemporaryDirectory() as folder:
         try:
-            summary = simulate(scenario(row, Path(folder))).summary
+            summary = simulate(scenario(row, Path(folder), host)).summary
         except InputError as error:
             raise CannotSimulateError(str(error)) from None
     return Prediction(row, {name: float(summary[METRICS[name]]) for name in row.results})
@@ -72,6 +72,7 @@ def predict(row: Measured) -> Prediction:
 def validate(
     rows: Iterable[Measured | CannotSimulateError],
     progress: Callable[[int], None] | None = None,
+    host: Path | None = None,
 ) -> Scores:
     """Predictions of all rows that can be simulated, and why the others cannot."""
     predictions: list[Prediction] = []
@@ -82,7 +83,7 @@ def validate(
         try:
             if isinstance(row, CannotSimulateError):
                 raise row
-            predictions.append(predict(row))
+            predictions.append(predict(row, host))
         except CannotSimulateError as reason:
             left_out[str(reason)] += 1
     return Scores(tuple(predictions), dict(sorted(left_out.items(), key=lambda kv: -kv[1])))
