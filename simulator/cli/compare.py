@@ -33,31 +33,40 @@ def compare(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print compare.json instead.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed in place of the file's.")] = None,
+    replicates: Annotated[
+        int,
+        typer.Option("--replicates", min=1, help="Runs of each, to tell a difference from chance."),
+    ] = 1,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; by default one per core.")
+    ] = None,
 ) -> None:
     """Send the same requests through variants; one table, one plot, and why they differ."""
     from simulator.cli.progress import ProgressBar, announce_compilation
-    from simulator.metrics.slo import refuse_unmeasurable
     from simulator.planning.compare import compare as compare_variants
+    from simulator.planning.executors import cores
     from simulator.planning.variants import collect_variants
     from simulator.report.output import prepare_folder
     from simulator.scenario import Scenario
+    from simulator.scenario.overrides import with_seed
 
     chosen = collect_variants(variants or [], schedulers)
-    common = Scenario.from_yaml(scenario, settings or [])
-    refuse_unmeasurable(common)
+    common = Scenario.from_yaml(scenario, with_seed(settings, seed))
     folder = out if out is not None else Path()
     prepare_folder(folder)
     announce_compilation()
     bars: list[ProgressBar] = []
 
-    def bar(name: str) -> ProgressBar:
+    def bar(name: str, unit: str) -> ProgressBar:
         for earlier in bars:
             earlier.close()
-        bars.append(ProgressBar(name))
+        bars.append(ProgressBar(name, unit))
         return bars[-1]
 
     try:
-        comparison = compare_variants(common, chosen, seed=seed, progress=bar)
+        comparison = compare_variants(
+            common, chosen, replicates=replicates, jobs=jobs or cores(), progress=bar
+        )
     finally:
         for one in bars:
             one.close()
@@ -91,7 +100,9 @@ def _print(comparison: Comparison, folder: Path, as_json: bool) -> None:
     else:
         first = next(iter(comparison.summaries.values()))
         same = "the same " if comparison.same_requests else ""
-        typer.echo(f"{first['name']}: {same}{first['num_prompts']} requests through each variant")
+        times = f", {comparison.replicates} times" if comparison.replicates > 1 else ""
+        count = f"{same}{first['num_prompts']:.0f} requests"
+        typer.echo(f"{first['name']}: {count} through each variant{times}")
         print_table(comparison_table(comparison))
         typer.echo(comparison_notes(comparison))
     typer.echo(f"plot: {folder / 'compare.png'}", err=True)

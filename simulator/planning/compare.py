@@ -8,9 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from simulator.errors import InputError
+from simulator.metrics.slo import refuse_unmeasurable
+from simulator.planning.executors import local
 from simulator.planning.reasons import reasons
+from simulator.planning.replicated import averaged
+from simulator.planning.statistics import Interval, paired_difference
+from simulator.planning.sweep.plan import Run
+from simulator.planning.sweep.work import Simulations
 from simulator.scenario import Scenario
+from simulator.scenario.overrides import Override, parse_override
 from simulator.simulation import Progress, Result, simulate
 from simulator.workload.requests import Requests
 
@@ -26,12 +35,15 @@ class Comparison:
 
     Attributes
     ----------
-    results : by name of the variant; the first is what the others are compared with.
+    results : first replicate of each variant, by its name; the first variant is what the
+        others are compared with.
     overrides : what each variant sets.
+    runs : summaries of all replicates of each variant.
     """
 
     results: dict[str, Result]
     overrides: dict[str, list[str]]
+    runs: dict[str, list[dict[str, Any]]]
 
     @property
     def baseline(self) -> str:
@@ -40,8 +52,21 @@ class Comparison:
 
     @cached_property
     def summaries(self) -> dict[str, dict[str, Any]]:
-        """Summary of each variant."""
-        return {name: result.summary for name, result in self.results.items()}
+        """Summary of each variant, averaged over its replicates."""
+        return {name: averaged(runs) for name, runs in self.runs.items()}
+
+    @property
+    def replicates(self) -> int:
+        """Runs of each variant."""
+        return len(self.runs[self.baseline])
+
+    def difference(self, name: str, key: str) -> Interval:
+        """What a variant's figure is more than the baseline's, with its confidence interval.
+
+        Taken replicate by replicate, since both had the same random numbers.
+        """
+        values, base = ([run[key] for run in self.runs[n]] for n in (name, self.baseline))
+        return paired_difference(_numbers(values), _numbers(base))
 
     @cached_property
     def same_requests(self) -> bool:
@@ -73,11 +98,22 @@ class Comparison:
             "same_requests": self.same_requests,
             "differences": self.differences,
             "reasons": self.reasons,
-            "variants": {
-                name: {"overrides": self.overrides[name], "summary": summary}
-                for name, summary in self.summaries.items()
-            },
+            "replicates": self.replicates,
+            "variants": {name: self._variant(name) for name in self.results},
         }
+
+    def _variant(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"overrides": self.overrides[name], "summary": self.summaries[name]}
+        if self.replicates == 1:
+            return found
+        found["replicates"] = self.runs[name]
+        if name != self.baseline:
+            found["differences"] = {
+                key: _interval(self.difference(name, key))
+                for key, value in self.summaries[name].items()
+                if isinstance(value, int | float) and not isinstance(value, bool)
+            }
+        return found
 
     def plot(self, window: Window | None = None) -> Figure:
         """Occupancy and queue of each variant in the same stretch of time; see
@@ -89,10 +125,12 @@ class Comparison:
 
 def compare(
     scenario: Scenario,
-    variants: Mapping[str, Sequence[str]],
+    variants: Mapping[str, Sequence[str | Override]],
     *,
     seed: int | None = None,
-    progress: Callable[[str], Progress] | None = None,
+    replicates: int = 1,
+    jobs: int = 1,
+    progress: Callable[[str, str], Progress] | None = None,
 ) -> Comparison:
     """Simulate each variant with the same random numbers.
 
@@ -101,18 +139,65 @@ def compare(
     scenario : what the variants have in common.
     variants : name -> overrides such as ``["scheduler.policy=static"]``.
     seed : takes the place of the scenario's seed in all of them.
-    progress : gives the progress callback of a variant's run, by its name.
+    replicates : runs of each variant with other random numbers.
+    jobs : processes for the replicates beyond the first.
+    progress : gives a progress callback, by a title and what is counted.
 
     Raises
     ------
     InputError : for an override that does not fit, before anything is simulated.
     """
-    changed = {name: scenario.with_overrides(list(sets)) for name, sets in variants.items()}
+    if seed is not None:
+        scenario = scenario.with_overrides([Override(("seed",), seed, "seed")])
+    overrides = {name: [parse_override(one) for one in sets] for name, sets in variants.items()}
+    changed = {name: scenario.with_overrides(sets) for name, sets in overrides.items()}
+    for one in changed.values():
+        refuse_unmeasurable(one)
     results = {
-        name: simulate(one, seed=seed, progress=progress(name) if progress else None)
+        name: simulate(one, progress=progress(name, "requests") if progress else None)
         for name, one in changed.items()
     }
-    return Comparison(results, {name: list(sets) for name, sets in variants.items()})
+    runs = {name: [result.summary] for name, result in results.items()}
+    if replicates > 1:
+        policies = frozenset(one.scheduler.policy for one in changed.values())
+        work = Simulations(scenario, policies, files=frozenset())
+        items = [
+            Run(number, replicate, tuple(sets), "")
+            for number, sets in enumerate(overrides.values())
+            for replicate in range(1, replicates)
+        ]
+        show = progress("replicates", "runs") if progress else None
+        for item, summary in zip(items, _replicates(work, items, jobs, show), strict=True):
+            runs[list(overrides)[item.point]].append(summary)
+    texts = {name: [one.text for one in sets] for name, sets in overrides.items()}
+    return Comparison(results, texts, runs)
+
+
+def _replicates(
+    work: Simulations, items: list[Run], jobs: int, show: Progress | None
+) -> list[dict[str, Any]]:
+    """Summaries of further runs, in the order of the items."""
+    found: dict[int, dict[str, Any]] = {}
+    for done in local(jobs).map(work, items):
+        if done.error is not None:
+            raise InputError(done.error)
+        found[done.index] = done.value["summary"]
+        if show is not None:
+            show(len(found), len(items))
+    return [found[index] for index in range(len(items))]
+
+
+def _numbers(values: list[Any]) -> NDArray[np.float64]:
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def _interval(found: Interval) -> dict[str, Any]:
+    return {
+        "estimate": found.estimate,
+        "low": found.low,
+        "high": found.high,
+        "significant": found.excludes(0.0),
+    }
 
 
 def _same(a: Requests, b: Requests) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.errors import InputError
+from simulator.scenario.overrides import Override, parse_override
 
 OPENING, CLOSING = "[{(", "]})"
 
@@ -54,22 +55,22 @@ def split_outside(text: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def collect_variants(variants: Sequence[str], schedulers: str | None) -> dict[str, list[str]]:
+def collect_variants(variants: Sequence[str], schedulers: str | None) -> dict[str, list[Override]]:
     """Overrides by name, from ``--variant`` and ``--schedulers``, in that order.
 
     Raises
     ------
     InputError : for fewer than two variants, or two of the same name.
     """
-    found: dict[str, list[str]] = {}
-    pairs = [parse_variant(text) for text in variants]
+    found: dict[str, list[Override]] = {}
+    triples = [(*parse_variant(text), "--variant") for text in variants]
     for name in (schedulers or "").split(","):
         if name.strip():
-            pairs.append((name.strip(), [f"scheduler.policy={name.strip()}"]))
-    for name, overrides in pairs:
+            triples.append((name.strip(), [f"scheduler.policy={name.strip()}"], "--schedulers"))
+    for name, overrides, option in triples:
         if name in found:
             raise InputError(f"two variants are called {name!r}; give each its own name.")
-        found[name] = overrides
+        found[name] = [parse_override(text, f"{option} {name}") for text in overrides]
     if len(found) < 2:
         raise InputError(
             f"compare needs at least two variants and got {len(found)}; give --schedulers "

@@ -62,7 +62,9 @@ OFTEN_ZERO = {"rejected", "unfinished", "request_goodput", "preemptions", "decod
 def comparison_table(comparison: Comparison) -> Table:
     """Figures by variant; "×" is how many times the first variant's figure it is.
 
-    Rows that are zero, or not asked for, in all variants are left out.
+    With replicates, figures are means, and the difference from the first variant is given
+    with its confidence interval, * where that excludes 0.  Rows that are zero, or not asked
+    for, in all variants are left out.
     """
     from rich import box
     from rich.table import Table
@@ -73,26 +75,46 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
         if index:
             table.add_column("×", justify="right", no_wrap=True, style="dim")
+            if comparison.replicates > 1:
+                table.add_column("difference", justify="right", no_wrap=True)
     for cells in table_cells(comparison):
         table.add_row(*cells)
     return table
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:
-    """The table's cells as text: title, baseline, then figure and ratio of each other."""
+    """The table's cells as text: title, baseline, then figure, ratio and, with replicates,
+    difference of each other."""
     summaries = list(comparison.summaries.values())
-    rows = [["State", *_states(summaries)]]
-    for row in ROWS:
+    names = list(comparison.summaries)
+    several = comparison.replicates > 1
+    blank = [""] * (2 if several else 1)
+    rows = [_spread("State", [summary["state"] for summary in summaries], blank)]
+    verdicts = [_verdicts(summary) for summary in summaries]
+    if any(verdicts):
+        rows.append(_spread("Objectives met", verdicts, blank))
+    for row in _shown(summaries):
         values = [_value(summary, row.key) for summary in summaries]
-        if row.key in OFTEN_ZERO and not any(values):
-            continue
-        if row.if_different and len(set(values)) == 1:
-            continue
         cells = [row.title, _figure(values[0], row)]
-        for value in values[1:]:
+        for name, value in zip(names[1:], values[1:], strict=True):
             cells += [_figure(value, row), _ratio(value, values[0]) if row.relative else ""]
+            if several:
+                missing = value is None or values[0] is None
+                cells.append("" if missing else _difference(comparison, name, row))
         rows.append(cells)
     return rows
+
+
+def _shown(summaries: list[dict[str, Any]]) -> list[Row]:
+    """Rows that have something to compare."""
+    shown = []
+    for row in ROWS:
+        values = [_value(summary, row.key) for summary in summaries]
+        idle = row.key in OFTEN_ZERO and not any(values)
+        alike = row.if_different and len(set(values)) == 1
+        if not idle and not alike:
+            shown.append(row)
+    return shown
 
 
 def _value(summary: dict[str, Any], key: str) -> Any:
@@ -110,15 +132,59 @@ def comparison_notes(comparison: Comparison) -> str:
             for name, value in zip(comparison.results, values, strict=True)
         )
         lines += wrapped(f"{key}  ({named})", bullet="  ")
+    lines += ["Is it chance:", *_significance(comparison)]
     lines.append("Why:")
     for sentence in comparison.reasons:
         lines += wrapped(sentence, bullet="- ")
     return "\n".join(lines)
 
 
-def _states(summaries: list[dict[str, Any]]) -> list[str]:
-    first, *others = (summary["state"] for summary in summaries)
-    return [first, *(cell for state in others for cell in (state, ""))]
+def _significance(comparison: Comparison) -> list[str]:
+    """Which differences replicates tell from chance, and which they do not."""
+    if comparison.replicates == 1:
+        return wrapped(
+            "one run of each: nobody can tell a small difference from chance; --replicates 5 "
+            "would.",
+            bullet="- ",
+        )
+    lines = []
+    shown = _shown(list(comparison.summaries.values()))
+    for name in list(comparison.results)[1:]:
+        found = {row: comparison.difference(name, row.key) for row in shown if row.relative}
+        told = [row for row, interval in found.items() if interval.excludes(0.0)]
+        same = [row for row, i in found.items() if not i.excludes(0.0) and not math.isnan(i.low)]
+        for which, rows in (("differs from", told), ("cannot be told from", same)):
+            if rows:
+                titles = ", ".join(row.title.split(" (")[0] for row in rows)
+                lines += wrapped(f"{name} {which} {comparison.baseline} in {titles}.", bullet="- ")
+    return lines + wrapped(
+        f"95 % confidence intervals of the paired difference over {comparison.replicates} "
+        "replicates (Student's t), each figure by itself: of twenty that are the same, one would "
+        "seem to differ.",
+        bullet="- ",
+    )
+
+
+def _spread(title: str, values: list[str], blank: list[str]) -> list[str]:
+    """A row of words, with nothing in the columns that compare."""
+    first, *others = values
+    return [title, first, *(cell for value in others for cell in (value, *blank))]
+
+
+def _verdicts(summary: dict[str, Any]) -> str:
+    """How many of a variant's own objectives are met."""
+    found = [*summary["slo"], *(v for c in summary["classes"].values() for v in c["slo"])]
+    return f"{sum(verdict['met'] for verdict in found)} of {len(found)}" if found else ""
+
+
+def _difference(comparison: Comparison, name: str, row: Row) -> str:
+    """Mean of the paired differences ± half of its interval; * where that excludes 0."""
+    found = comparison.difference(name, row.key)
+    if math.isnan(found.half_width):
+        return ""
+    mark = "*" if found.excludes(0.0) else " "
+    estimate, half = found.estimate * row.scale, found.half_width * row.scale
+    return f"{estimate:+,.{row.decimals}f} ± {half:,.{row.decimals}f}{mark}"
 
 
 def _figure(value: Any, row: Row) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.metrics.backlog import BACKLOGGED, OVERLOADED, STABLE
+from simulator.planning.replicated import worst
 from simulator.planning.statistics import mean_interval
 from simulator.planning.sweep.table import PER_GPU, PER_USER
 from simulator.report.block import wrapped
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from simulator.planning.sweep import Sweep
 
 MOST_ROWS = 60
-STATES = (STABLE, BACKLOGGED, OVERLOADED)  # the worst of a point's replicates is shown
 EFFICIENT = "★"
 
 
@@ -70,7 +69,7 @@ def sweep_table(sweep: Sweep) -> Table:
             cells.append(_met(rows["slo_met"]))
         resource = rows["limiting_resource"].mode()
         cells += [
-            max(rows["state"], key=STATES.index),
+            worst(rows["state"]),
             str(resource.iloc[0]) if len(resource) else "",
         ]
         out.add_row(*cells, EFFICIENT if rows["pareto"].iloc[0] else "")

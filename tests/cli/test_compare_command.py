@@ -101,3 +101,65 @@ def test_bad_variants_are_refused(file, arguments, sentence):
     result = compare(file, *arguments)
     assert isinstance(result.exception, InputError)
     assert sentence in str(result.exception)
+
+
+def test_replicates_tell_a_difference_from_chance(file, tmp_path):
+    result = compare(
+        file, "--out", tmp_path, "--replicates", 3, "--jobs", 1,
+        "--variant", "one: scheduler.max_num_seqs=2", "--variant", "same: scheduler.max_num_seqs=2",
+        "--variant", "large: scheduler.max_num_seqs=64",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "the same 120 requests through each variant, 3 times" in result.stdout
+    text = " ".join(result.stdout.split())
+    assert "- same cannot be told from one in Duration" in text
+    assert "- large differs from one in" in text
+    written = json.loads((tmp_path / "compare.json").read_text())
+    assert written["replicates"] == 3
+    one, same, large = written["variants"].values()
+    assert one["replicates"][0]["scenario_hash"] == one["replicates"][1]["scenario_hash"]
+    assert one["replicates"][0]["mean_e2el_ms"] != one["replicates"][1]["mean_e2el_ms"]
+    assert same["differences"]["mean_e2el_ms"] == {
+        "estimate": 0.0, "low": 0.0, "high": 0.0, "significant": False,
+    }  # fmt: skip
+    pairs = [
+        b["mean_e2el_ms"] - a["mean_e2el_ms"]
+        for a, b in zip(one["replicates"], large["replicates"], strict=True)
+    ]
+    found = large["differences"]["mean_e2el_ms"]
+    assert found["estimate"] == pytest.approx(sum(pairs) / 3)
+    assert found["low"] <= found["estimate"] <= found["high"] < 0
+    assert found["significant"] is True
+
+
+def test_one_run_of_each_says_that_it_proves_little(file, tmp_path):
+    result = compare(file, *SCHEDULERS, "--out", tmp_path)
+    assert "--replicates 5" in result.stdout
+
+
+def test_each_variant_answers_for_its_own_objectives(file, tmp_path):
+    result = compare(
+        file, "--out", tmp_path, "--variant", "easy: slo.p99_ttft_ms=1e6",
+        "--variant", "hard: slo={p99_ttft_ms: 1e6, p50_ttft_ms: 0.001}",
+    )  # fmt: skip
+    row = next(line for line in result.stdout.splitlines() if "Objectives met" in line)
+    assert row.split() == ["Objectives", "met", "1", "of", "1", "1", "of", "2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--schedulers", "static,contnuous"), "--schedulers contnuous: scheduler.policy is"),
+        (("--variant", "a:", "--variant", "b: seed=-1"), "--variant b: seed is -1"),
+        ((*SCHEDULERS, "--seed", "-1"), "--seed: seed is -1"),
+        (
+            ("--variant", "a:", "--variant",
+             "b: workload.classes=[{name: x, share: 1.0, slo: {p99_itl_ms: 5}}]"),
+            "x has the limit p99_itl_ms",
+        ),
+    ],
+)  # fmt: skip
+def test_messages_name_the_option_and_the_variant(file, arguments, sentence):
+    result = compare(file, *arguments)
+    assert isinstance(result.exception, InputError)
+    assert sentence in str(result.exception)
