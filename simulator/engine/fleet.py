@@ -22,10 +22,12 @@ from simulator.engine.state import (
     FCFS,
     NOBODY,
     NUM_ENDED,
+    PREFIX,
     REJECTED,
     Engine,
 )
 from simulator.kv_cache import buddy
+from simulator.kv_cache.shareable import shareable_blocks
 from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording, Reservations
 from simulator.workload.requests import Requests
 
@@ -120,6 +122,9 @@ class Fleet:
         table["first_segment"] = requests.segment_offsets[:-1]
         table["num_segments"] = np.diff(requests.segment_offsets)
         table["tenant"] = requests.class_id
+        if self.engine.limits["allocator"][0] == PREFIX:
+            block_size = int(self.engine.limits["block_size"][0])
+            table["shareable_blocks"] = shareable_blocks(requests, block_size)
         if order.kind not in (FCFS, FAIR):
             table["order_key"] = order.key
             table["id_rank"] = requests.id_rank()

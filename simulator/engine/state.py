@@ -39,15 +39,16 @@ REQUEST = np.dtype(
         ("in_flight", "i8"),  # known tokens that running steps will sample
         ("prompt_tokens", "i8"),
         ("limit_tokens", "i8"),  # prompt and declared max_tokens, within max_model_len
-        ("hashed_blocks", "i8"),  # prefix allocator: full blocks that have a hash
+        ("full_blocks", "i8"),  # prefix allocator: those of which all tokens are known
         # second cache line: what committing it touches
         ("last_token_s", "f8"),
         ("end_tokens", "i8"),  # known_tokens at which it really ends
         ("state", "i8"),  # ABSENT ... REJECTED
         ("first_token_s", "f8"),
         ("finished_s", "f8"),
-        ("seat", "i8"),  # prefix allocator: row of its block table
-        ("chain", "i8"),  # hash of its last hashed block
+        ("seat", "i4"),  # prefix allocator: row of its block table
+        ("shareable_blocks", "i4"),  # ... leading blocks that have a hash once they are full
+        ("chain", "i8"),  # hash of its last block that has one
         ("segment", "i8"),  # where the next block starts: a segment of the prompt ...
         # third: the waiting queue and the inbox
         ("key", "f8"),  # smaller is served first

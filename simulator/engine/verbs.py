@@ -76,7 +76,7 @@ def grow(engine: Engine, r: int, i: int, tokens: int) -> bool:
     request.computed_tokens = end
     request.scheduled_tokens += tokens
     replica.kv_tokens += tokens
-    if engine.limits[0].allocator == PREFIX and end >= (request.hashed_blocks + 1) * block_size:
+    if engine.limits[0].allocator == PREFIX and end >= (request.full_blocks + 1) * block_size:
         prefix.register_full(engine, r, i, min(end, request.known_tokens - request.in_flight))
     return True
 
@@ -211,6 +211,8 @@ def preempt(engine: Engine, r: int, i: int, beneficiary: int) -> int:
     replica = engine.replicas[r]
     refund = request.scheduled_tokens
     log.record(engine, log.PREEMPT, r, i, beneficiary, replica.clock_s)
+    if engine.limits[0].allocator == PREFIX:
+        prefix.make_findable(engine, r, i)
     release(engine, r, i)
     request.recomputed_tokens += request.computed_tokens - refund
     request.computed_tokens = 0

@@ -7,6 +7,10 @@ else: blocks are taken from the front of the free list, those that never had a h
 released to its front, hashed ones to its end, the tail of a chain before its head, which
 makes the list an LRU.
 
+A block that only one request can ever look for (see `shareable`) has a hash only after a
+preemption of that request; till then to be full is all that matters of it, for its place
+in the list.
+
 A token is (tag, position in its segment).  Hashes are 64 bits wide: among the 10^7 blocks
 of a large run a collision has a probability of 10^-5.
 """
@@ -20,6 +24,8 @@ from simulator.engine.state import NOBODY, Engine
 
 _MULTIPLIER = np.int64(-7046029254386353131)  # 2^64 / golden ratio, as in splitmix64
 _SHIFT = np.int64(29)
+
+ALL_BLOCKS = 2**31 - 1
 
 
 @njit
@@ -164,6 +170,7 @@ def look_up(engine: Engine, r: int, i: int) -> int:
     """
     request = engine.requests[i]
     most = (request.known_tokens - 1) // engine.limits[0].block_size
+    most = min(most, request.shareable_blocks)
     found = engine.prefix.found[r]
     chain = 0
     segment = request.first_segment
@@ -220,7 +227,7 @@ def share_found(engine: Engine, r: int, i: int, hits: int) -> None:
         row.users += 1
         table[k] = found[k]
     request.held_blocks = hits
-    request.hashed_blocks = hits
+    request.full_blocks = hits
 
 
 @njit
@@ -243,17 +250,39 @@ def take(engine: Engine, r: int, i: int, count: int) -> None:
 
 @njit
 def register_full(engine: Engine, r: int, i: int, tokens: int) -> None:
-    """Give a hash to the blocks of request `i` that its first `tokens` tokens fill."""
+    """Give a hash to the blocks of request `i` that its first `tokens` tokens fill.
+
+    Those that only the request itself could look for get theirs when it is preempted.
+    """
     request = engine.requests[i]
     full = tokens // engine.limits[0].block_size
+    if request.full_blocks < min(full, request.shareable_blocks):
+        _register_up_to(engine, r, i, min(full, request.shareable_blocks))
+    request.full_blocks = max(request.full_blocks, full)
+
+
+@njit
+def make_findable(engine: Engine, r: int, i: int) -> None:
+    """Give a hash to all full blocks of request `i`, from now on: it will look for them."""
+    request = engine.requests[i]
+    full = request.full_blocks
+    if request.shareable_blocks < full:
+        request.full_blocks = request.shareable_blocks
+        _register_up_to(engine, r, i, full)
+    request.shareable_blocks = ALL_BLOCKS
+
+
+@njit
+def _register_up_to(engine: Engine, r: int, i: int, full: int) -> None:
+    request = engine.requests[i]
     table = engine.prefix.tables[r, request.seat]
-    while request.hashed_blocks < full:
-        block = request.hashed_blocks
+    while request.full_blocks < full:
+        block = request.full_blocks
         request.chain, request.segment, request.segment_start = block_hash(
             engine, i, block, request.chain, request.segment, request.segment_start
         )
         _register(engine, r, table[block], request.chain)
-        request.hashed_blocks += 1
+        request.full_blocks += 1
 
 
 @njit
@@ -272,7 +301,7 @@ def release(engine: Engine, r: int, i: int) -> None:
             replica.kv_tokens += engine.limits[0].block_size
             continue
         replica.free_blocks += 1
-        if blocks[block].hashed:
+        if k < request.full_blocks:
             _link_after(engine, r, block, blocks[anchor].free_before)
         else:
             _link_after(engine, r, block, front)
