@@ -14,6 +14,7 @@ from simulator.workload.rates import steps
 from simulator.workload.requests import Floats
 from simulator.workload.streams import Purpose, Streams
 from simulator.workload.synthesis.fidelity import cv, gap_and_burst_distance
+from simulator.workload.synthesis.mmpp_fit import mmpp_candidates
 from simulator.workload.traces.statistics import dispersion
 
 CURVE_STEPS = (24, 96, 288)
@@ -36,6 +37,8 @@ def fit_arrivals(start_s: Floats) -> tuple[dict[str, Any], str]:
     for candidate in _candidates(start_s):
         distance = float(np.mean([_distance(candidate, start_s, seed) for seed in SEEDS]))
         name = candidate["process"]
+        if "burst_share" in candidate:
+            name += f" in bursts {candidate['burst_share']:.0%} of the time"
         if "curve" in candidate:
             name += f" in {len(candidate['curve'])} steps"
         tried.append(f"{name} {distance:.3f}")
@@ -65,6 +68,7 @@ def _candidates(start_s: Floats) -> list[dict[str, Any]]:
     for process, least, most in (("gamma", 0.01, 100.0), ("weibull", 0.02, 50.0)):
         if least <= variation <= most:
             found.append({"process": process, "rate": _round(rate), "cv": _round(variation)})
+    found += mmpp_candidates(start_s)
     period_s = span_s * n / (n - 1)
     for count in CURVE_STEPS:
         if n / count < LEAST_IN_STEP:
@@ -94,6 +98,7 @@ def _distance(candidate: dict[str, Any], start_s: Floats, seed: int) -> float:
         Streams(seed).generator(Purpose.ARRIVALS),
         num_requests=len(start_s),
         duration_s=None,
+        episode_random=Streams(seed).generator(Purpose.EPISODES),
     )
     return gap_and_burst_distance(start_s, twin_s - twin_s[0])
 

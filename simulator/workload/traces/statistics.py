@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,10 @@ def describe(trace: Trace) -> dict[str, Any]:
     }
 
 
-def dispersion(arrival_s: Floats) -> dict[str, float]:
+def dispersion(arrival_s: Floats, widths_s: Sequence[float] = WINDOWS_S) -> dict[str, float]:
     """Variance / mean of the counts in windows, by their width in s; Poisson: 1 at all."""
     found = {}
-    for width in WINDOWS_S:
+    for width in widths_s:
         windows = int(arrival_s[-1] / width)  # whole ones
         if windows >= LEAST_WINDOWS:
             inside = arrival_s[arrival_s < windows * width]

@@ -19,6 +19,7 @@ from simulator.workload.requests import Requests
 from simulator.workload.synthesis.arrival_fit import fit_arrivals
 from simulator.workload.synthesis.fidelity import ks_distance, prefix_reuse
 from simulator.workload.synthesis.twin import synthesize
+from simulator.workload.traces.statistics import dispersion
 
 N = 6000
 
@@ -54,6 +55,31 @@ def test_the_process_that_made_the_arrivals_is_found(process):
         assert found["cv"] == pytest.approx(process["cv"], rel=0.1)
     if "curve" in found:
         assert found["cv"] == pytest.approx(1.0, abs=0.1)  # steps cross the curve's jumps
+
+
+def test_burst_episodes_are_found():
+    made = {"rate": 10.0, "burst_factor": 5.0, "burst_share": 0.1, "burst_s": 8.0}
+    found, why = fit_arrivals(arrivals_of({"process": "mmpp", **made}, n=20_000))
+    assert found["process"] == "mmpp", why
+    assert found["burst_share"] == made["burst_share"]
+    # Some 25 bursts: their number and lengths are known to a fifth of their means.
+    for key, value in made.items():
+        assert found[key] == pytest.approx(value, rel=3 / 5)
+
+
+def test_the_curve_of_burst_episodes_against_its_theory():
+    # 4,000 s of bursts of 5 s, 1 in 5 of the time: A and tau as the formula has them.
+    rate, factor, share, burst_s = 20.0, 3.0, 0.2, 5.0
+    spec = {"rate": rate, "burst_factor": factor, "burst_share": share, "burst_s": burst_s}
+    start_s = arrivals_of({"process": "mmpp", **spec}, n=400_000)
+    calm = rate * (1 - factor * share) / (1 - share)
+    tau = burst_s * (1 - share)
+    excess = 2 * share * (1 - share) * (factor * rate - calm) ** 2 * tau / rate
+    for width, found in dispersion(start_s, (1.0, 10.0, 100.0)).items():
+        t = float(width)
+        theory = 1 + excess * (1 - tau / t * (1 - np.exp(-t / tau)))
+        windows = start_s[-1] / t
+        assert found == pytest.approx(theory, rel=4 * np.sqrt(2 / windows) + 0.05)
 
 
 def test_arrivals_at_once_are_a_burst():
