@@ -13,11 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from trace_samples import TIMED, TWINS
 
 from simulator.errors import InputError
+from simulator.scenario.lengths import LengthsSpec
+from simulator.workload.lengths import draw_lengths
+from simulator.workload.quantiles import QuantileTable
+from simulator.workload.streams import Streams
 from simulator.workload.traces import FORMATS, pieces, read_trace, table
 from simulator.workload.traces.layout import Layout
+from simulator.workload.traces.servegen import draw_servegen
 from simulator.workload.traces.source import Source
+from simulator.workload.traces.write import write_trace
 
 FEW = settings(
     max_examples=60,
@@ -129,16 +137,120 @@ SESSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", SESSIONS)
-@settings(FEW, max_examples=40)
+EVERY = {**TWINS, **{name: text.decode() for name, text in SESSIONS.items()}, "timed_trace": TIMED}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(FEW, max_examples=25)
 @given(st.data())
-def test_damaged_sessions_give_a_result_or_a_sentence(tmp_path, name, data):
+def test_damage_to_any_format_gives_a_result_or_a_sentence(tmp_path, name, data):
     path = tmp_path / "trace"
-    path.write_bytes(SESSIONS[name])
-    assert read_trace(path).format == name
-    path.write_bytes(data.draw(damage(SESSIONS[name])))
+    path.write_bytes(data.draw(damage(EVERY[name].encode())))
     check_read(path)
     check_read(path, name)
+
+
+SERVEGEN = {
+    "chunk-0-trace.csv": b"0,0.5,1.0,Gamma,1.0,0.5\n600,0.1,1.2,Weibull,0.9,1\n",
+    "chunk-0-dataset.json": b'{"0": {"input_tokens": "{9: 0.5, 20: 0.5}", '
+    b'"output_tokens": "{3: 1}"}}',
+}
+OTHERS = {
+    "cdf": (b"[[100, 0.2], [200, 1.0]]", {"distribution": "cdf", "output_share": 0.5}),
+    "texts": (
+        b'{"prompt": "a b", "output_tokens": 9}\n'
+        b'{"conversations": [{"value": "a"}, {"value": "b"}]}',
+        {"distribution": "empirical", "tokens_per_word": 1.3},
+    ),
+    "quantiles": (
+        QuantileTable.of("x", np.arange(1, 60), np.arange(1, 60)).to_json().encode(),
+        {"distribution": "quantiles"},
+    ),
+}
+
+
+@pytest.mark.parametrize("file", SERVEGEN)
+@settings(FEW, max_examples=40)
+@given(st.data())
+def test_damaged_servegen_folders_give_a_result_or_a_sentence(tmp_path, file, data):
+    for name, good in SERVEGEN.items():
+        text = data.draw(damage(good)) if name == file else good
+        (tmp_path / name).write_bytes(text)
+    try:
+        trace = draw_servegen(tmp_path, Streams(0), limit=300)
+    except InputError as error:
+        sentence = str(error)
+        assert "\n" not in sentence
+    else:
+        assert len(trace) <= 300
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@settings(FEW, max_examples=40)
+@given(st.data())
+def test_damaged_lengths_give_a_result_or_a_sentence(tmp_path, name, data):
+    good, section = OTHERS[name]
+    (tmp_path / "file").write_bytes(data.draw(damage(good)))
+    spec = TypeAdapter(LengthsSpec).validate_python({**section, "file": "file"})
+    luck = np.linspace(-3, 3, 50)
+    try:
+        drawn = draw_lengths(spec, luck, luck, base_dir=tmp_path)
+    except InputError as error:
+        sentence = str(error)
+        assert "\n" not in sentence
+    else:
+        assert min(drawn.prompt_tokens.min(), drawn.output_tokens.min()) >= 1
+
+
+# Tenths of a us, which is what dates of seven digits tell.
+rows_of_traces = st.lists(
+    st.tuples(st.integers(0, 10**11), st.integers(1, 3000), st.integers(1, 2000)),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n, layout in FORMATS.items() if layout.written])
+@settings(FEW, max_examples=15)
+@given(rows_of_traces)
+def test_what_is_written_is_read_again(tmp_path, name, rows):
+    own = tmp_path / "own.csv"
+    cells = "".join(f"{t / 1e7!r},{p},{o}\n" for t, p, o in rows)
+    own.write_text("arrival_s,prompt_tokens,output_tokens\n" + cells)
+    trace = read_trace(own)
+    write_trace(trace, tmp_path / "out", FORMATS[name])
+    again = read_trace(tmp_path / "out", name)
+    assert again.arrival_s == pytest.approx(trace.arrival_s, abs=2e-7)
+    assert again.prompt_tokens.tolist() == trace.prompt_tokens.tolist()
+    assert again.output_tokens.tolist() == trace.output_tokens.tolist()
+
+
+turns_of_sessions = st.lists(
+    st.tuples(
+        st.integers(0, 5000),
+        st.lists(st.tuples(st.integers(0, 9000), st.integers(1, 99)), min_size=2, max_size=4),
+    ),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["dynamo", "tracelab", "weka", "llmservingsim", "csv"])
+@settings(FEW, max_examples=15)
+@given(turns_of_sessions)
+def test_sessions_that_are_written_are_read_again(tmp_path, name, sessions):
+    text = "arrival_s,session,prompt_tokens,output_tokens,think_time_s\n"
+    for number, (start_ms, turns) in enumerate(sessions):
+        said = 0
+        for think_ms, tokens in turns:
+            text += f"{start_ms / 1000},s{number},{said + tokens},5,{think_ms / 1000}\n"
+            said += tokens + 5
+    (tmp_path / "own.csv").write_text(text)
+    trace = read_trace(tmp_path / "own.csv")
+    write_trace(trace, tmp_path / "out", FORMATS[name])
+    again = read_trace(tmp_path / "out", name)
+    assert again.extra["turn"].tolist() == trace.extra["turn"].tolist()
+    assert again.prompt_tokens.tolist() == trace.prompt_tokens.tolist()
+    assert again.arrival_s == pytest.approx(trace.arrival_s, abs=1e-9)
+    assert again.extra["think_s"] == pytest.approx(trace.extra["think_s"], abs=1e-9)
 
 
 @FEW

@@ -100,6 +100,11 @@ class Layout:
         """Usual names of the columns that must be there."""
         return tuple(f.names[0] for f in self.fields if f.required)
 
+    @property
+    def written(self) -> bool:
+        """Whether files of this format can be written, not only read."""
+        return self.unroll is None or self.roll is not None
+
     def known(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that are columns of this format."""
         names = list(names)

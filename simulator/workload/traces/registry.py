@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from simulator.errors import InputError
+from simulator.workload.traces.apex import APEX
 from simulator.workload.traces.azure import AZURE
 from simulator.workload.traces.bailian import BAILIAN
 from simulator.workload.traces.blis import BLIS
@@ -18,6 +19,7 @@ from simulator.workload.traces.source import Source
 from simulator.workload.traces.splitwise import SPLITWISE
 from simulator.workload.traces.texts import holds_texts
 from simulator.workload.traces.tracelab import TRACELAB
+from simulator.workload.traces.tracelab_rounds import TRACELAB_ROUNDS
 from simulator.workload.traces.vidur import VIDUR
 from simulator.workload.traces.weka import WEKA
 
@@ -36,6 +38,8 @@ FORMATS: dict[str, Layout] = {
         BLIS,
         WEKA,
         TRACELAB,
+        TRACELAB_ROUNDS,
+        APEX,
         OWN,
     )
 }

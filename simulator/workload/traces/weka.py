@@ -2,7 +2,8 @@
 
 A session tells its requests by seconds from its own start, its prompts by ids of 64-token
 blocks that mean something within the session only.  In the nested form a sub-agent stands
-behind the turn that called it; rows of their own do not tell where it started.
+behind the turn that called it; rows of their own do not tell where it started.  guidellm reads
+rows with t, in, out, id and hash_ids.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _session(turns: list[dict[str, Any]]) -> dict[str, Any]:
             entry = {"t": turn["t"], "type": "subagent", "agent_id": name, "requests": agents[path]}
             agents[caller].insert(next(later, len(agents[caller])), entry)
         request = {new: turn[old] for old, new in kept.items() if old in turn}
-        agents[path].append({"type": "n", "model": "", **request, "i": turn["i"]})
+        agents[path].append({"type": "n", "model": "", **request, "i": turn.get("i", 0)})
     for requests in agents.values():
         for request in requests:
             request.pop("i", None)
@@ -100,10 +101,10 @@ WEKA = Layout(
     about="Weka agent sessions, t in s from the session's start",
     kinds=("jsonl", "json"),
     fields=(
-        Field("session", ("session",), Label()),
+        Field("session", ("session", "id"), Label()),
         Field("agent", ("agent",), Label(), required=False, default=""),
         Field("forked_after", ("forked_after",), Count(-1), False, -1, tells=False),
-        Field("round", ("i",), Count(0)),
+        Field("round", ("i",), Count(0), required=False, default=0),
         Field("arrival", ("t",), Elapsed()),
         Field("prompt_tokens", ("in",), Count()),
         Field("output_tokens", ("out",), Count()),

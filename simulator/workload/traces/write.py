@@ -36,6 +36,8 @@ def write_trace(trace: Trace, path: Path, layout: Layout) -> None:
     InputError
         The file cannot be written, or the format has no sessions and the trace has.
     """
+    if not layout.written:
+        raise InputError(f"format {layout.name} is only read; write tracelab, dynamo or another")
     roles = {f.role for f in layout.fields}
     if "fork" in trace.extra and "forked_after" not in roles:
         trace = as_sessions(trace)

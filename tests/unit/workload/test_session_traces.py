@@ -391,3 +391,23 @@ def test_sessions_at_dates(write):
     names = {"arrival_s": "when", "session": "who", "prompt_tokens": "in", "output_tokens": "out"}
     trace = read_trace(path, columns=names, time_unit="date")
     assert trace.extra["think_s"].tolist() == [0, 9]
+
+
+def test_recorded_rounds_of_tracelab(shared):
+    path = shared / "traces/tracelab/sanitized_round_trace.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    trace = read_trace(path)
+    assert trace.format == "tracelab_rounds"
+    # The codex session is recorded two months before the claude one.
+    assert [row["session_id"].partition(":")[0] for row in rows] == ["claude"] * 10 + ["codex"] * 9
+    assert trace.extra["turn"].tolist() == [*range(9), *range(10)]
+    assert trace.prompt_tokens.tolist() == [
+        row["input_tokens_total"] for row in [*rows[10:], *rows[:10]]
+    ]
+    # The claude session: a tool's result comes 49 ms after the call that ended the first round,
+    # and 19.9 s pass from the text that ended the fifth to the user's next message.
+    think_s = trace.extra["think_s"][9:]
+    assert think_s[1] == pytest.approx(0.049, abs=1e-6)
+    assert think_s[5] == pytest.approx(19.913, abs=1e-6)
+    with pytest.raises(InputError, match="format tracelab_rounds is only read"):
+        write_trace(trace, path, FORMATS["tracelab_rounds"])
