@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,14 @@ class ExpertCalibration(BaseModel):
 @lru_cache(maxsize=8)
 def _read(path: Path, modified_ns: int) -> ExpertCalibration:
     return files.validate(ExpertCalibration, files.read_json(path), str(path))
+
+
+def shipped() -> Iterator[tuple[str, str, str, ExpertDtype]]:
+    """(gpu, engine, weight type) of all that is in the package, with what was fitted."""
+    for path in sorted(ROOT.glob("*.json")):
+        found = _read(path, path.stat().st_mtime_ns)
+        for dtype, fitted in found.dtypes.items():
+            yield found.gpu, found.engine, dtype, fitted
 
 
 def load(gpu: str, engine: str, dtype: str) -> tuple[ExpertCalibration, ExpertDtype]:

@@ -6,6 +6,7 @@ its width would be read twice; prefills rebuild keys and values per head.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,14 @@ class LatentCalibration(BaseModel):
 @lru_cache(maxsize=8)
 def _read(path: Path, modified_ns: int) -> LatentCalibration:
     return files.validate(LatentCalibration, files.read_json(path), str(path))
+
+
+def shipped() -> Iterator[tuple[str, str, str, LatentDtype]]:
+    """(gpu, engine, KV cache's type) of all that is in the package, with what was fitted."""
+    for path in sorted(ROOT.glob("*.json")):
+        found = _read(path, path.stat().st_mtime_ns)
+        for dtype, fitted in found.dtypes.items():
+            yield found.gpu, found.engine, dtype, fitted
 
 
 def load(gpu: str, engine: str, kv_dtype: str) -> LatentDtype:

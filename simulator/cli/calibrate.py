@@ -17,8 +17,9 @@ def calibrate(
         str | None,
         typer.Argument(
             metavar="PROFILE",
-            help="aiconfigurator-core for the installed package, a folder of such tables, or a "
-            "CSV of your own (columns op, us and sizes).",
+            help="aiconfigurator-core for the installed package, a folder of such tables, a "
+            "folder of Vidur's mlp.csv, attention.csv and all_reduce.csv, or a CSV of your own "
+            "(columns op, us and sizes).",
         ),
     ] = None,
     gpu: Annotated[
@@ -59,7 +60,7 @@ def calibrate(
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
     try:
         from cost_models import calibrate as fitting
-        from cost_models.importers import aiconfigurator, own_csv
+        from cost_models.importers import aiconfigurator, own_csv, vidur
     except ImportError as error:
         raise InputError(
             f"calibrating needs {error.name}; install it with `pip install 'servecast[calibrate]'`."
@@ -78,6 +79,8 @@ def calibrate(
         return
     if profile.endswith(".csv"):
         measured = own_csv.read(Path(profile), device, engine, dtype, engine_version)
+    elif vidur.is_one(profile):
+        measured = vidur.read(Path(profile), device, engine, dtype, engine_version)
     else:
         measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
     fitted = fitting.calibrate(measured, device)

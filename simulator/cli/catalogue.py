@@ -21,6 +21,7 @@ class Kind(StrEnum):
     orders = "orders"
     scenarios = "scenarios"
     traces = "traces"
+    calibrations = "calibrations"
 
 
 def list_entries(kind: Annotated[Kind, typer.Argument(help="Which catalogue.")]) -> None:
@@ -167,6 +168,44 @@ def _traces() -> Table:
     return table
 
 
+def _calibrations() -> Table:
+    from cost_models import calibration, experts, latent
+
+    table = _table(
+        "Calibrations: mean and 95th percentile error of kernels left out of the fit, %",
+        "name", "versions", ">GEMM", ">decode attention", ">prefill attention",
+    )  # fmt: skip
+    for gpu, engine, dtype in calibration.shipped():
+        found = calibration.load(gpu, engine, dtype)
+        report = found.report
+        decodes = [facts for name, facts in report.items() if name.startswith("decode")]
+        table.add_row(
+            f"{gpu} {engine} {dtype}",
+            ", ".join(sorted(set(found.versions.values()))),
+            _error(report["gemm"], "left-out widths", "roofline"),
+            "; ".join(_error(facts, "left-out sizes", "roofline") for facts in decodes),
+            _error(report.get("prefill attention", {}), "fit"),
+        )
+    for gpu, engine, dtype, layer in experts.shipped():
+        what = _error(layer.report, "left-out tokens", "left-out shapes", "roofline")
+        table.add_row(f"{gpu} {engine} experts {dtype}", "", what, "", "")
+    for gpu, engine, dtype, cache in latent.shipped():
+        table.add_row(
+            f"{gpu} {engine} mla {dtype}",
+            "",
+            "",
+            _error(cache.report["decode attention"], "left-out sizes", "roofline"),
+            _error(cache.report["prefill attention"], "fit"),
+        )
+    return table
+
+
+def _error(report: dict[str, Any], *names: str) -> str:
+    """Mean / 95th percentile of the first of these errors that a report has."""
+    found = next((report[name] for name in names if report.get(name)), None)
+    return "" if found is None else f"{found['mape_pct']:.1f} / {found['p95_pct']:.0f}"
+
+
 _LISTS = {
     Kind.models: _models,
     Kind.gpus: _gpus,
@@ -175,6 +214,7 @@ _LISTS = {
     Kind.orders: _orders,
     Kind.scenarios: _scenarios,
     Kind.traces: _traces,
+    Kind.calibrations: _calibrations,
 }
 
 

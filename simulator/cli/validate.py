@@ -42,12 +42,25 @@ def validate(
             metavar="FILE", help="The engine's own time, as calibrate --from-benchmark wrote it."
         ),
     ] = None,
+    aiconfigurator: Annotated[
+        bool,
+        typer.Option(
+            "--aiconfigurator",
+            help="Print beside it how far off AIConfigurator is on the same rows (closed loops).",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate measured runs and print how far off the predictions are."""
     from simulator.cli.progress import ProgressBar
     from simulator.validation import score
     from simulator.validation.read import read
+
+    beside = None
+    if aiconfigurator:
+        from simulator.validation.aiconfigurator import predict
+
+        beside = predict
 
     given = {
         "gpu": gpu,
@@ -60,7 +73,7 @@ def validate(
     }
     rows = [row for path in measured for row in read(path, given)]
     with ProgressBar("rows") as bar:
-        scores = score.validate(rows, lambda done: bar(done, len(rows)), host)
+        scores = score.validate(rows, lambda done: bar(done, len(rows)), host, beside)
     groups = score.by_group(scores.predictions)
     if as_json:
         import json
@@ -99,18 +112,12 @@ def _print(scores: Scores, groups: list[dict[str, Any]]) -> None:
         for name in ("rows", "bias", "median", "p90", "worst"):
             table.add_column(name, justify="right")
         for group in groups:
+            who = (group["engine"], group["gpu"], group["model"])
             for name, errors in group["errors"].items():
-                table.add_row(
-                    group["engine"],
-                    group["gpu"],
-                    group["model"],
-                    name,
-                    str(errors["rows"]),
-                    f"{errors['bias_pct']:+.1f}",
-                    f"{errors['median_pct']:.1f}",
-                    f"{errors['p90_pct']:.1f}",
-                    f"{errors['worst_pct']:+.1f}",
-                )
+                table.add_row(*who, name, *_figures(errors))
+                if name in group["aiconfigurator"]:
+                    theirs = _figures(group["aiconfigurator"][name])
+                    table.add_row("", "", "", "  AIConfigurator", *theirs, style="dim")
         console.print(table, highlight=False)
         console.print("bias is the mean signed error; median and p90 are of its size", style="dim")
     left_out = sum(scores.left_out.values())
@@ -119,6 +126,16 @@ def _print(scores: Scores, groups: list[dict[str, Any]]) -> None:
     )
     for reason, count in scores.left_out.items():
         console.print(f"{count:6d}  {reason}", highlight=False, soft_wrap=True)
+
+
+def _figures(errors: dict[str, float]) -> tuple[str, ...]:
+    return (
+        str(errors["rows"]),
+        f"{errors['bias_pct']:+.1f}",
+        f"{errors['median_pct']:.1f}",
+        f"{errors['p90_pct']:.1f}",
+        f"{errors['worst_pct']:+.1f}",
+    )
 
 
 def _on_terminal() -> bool:

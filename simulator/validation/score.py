@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,17 @@ class Prediction:
 
     row: Measured
     predicted: dict[str, float]
+    aiconfigurator: dict[str, float] = field(default_factory=dict)
 
     @property
     def errors_pct(self) -> dict[str, float]:
         """Signed error in % of what was measured, by result."""
-        return {
-            name: 100 * (self.predicted[name] / measured - 1)
-            for name, measured in self.row.results.items()
-            if measured > 0 and np.isfinite(self.predicted[name])
-        }
+        return _errors_pct(self.row, self.predicted)
+
+    @property
+    def aiconfigurator_errors_pct(self) -> dict[str, float]:
+        """The same of AIConfigurator's predictions, where there are any."""
+        return _errors_pct(self.row, self.aiconfigurator)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -43,7 +45,16 @@ class Prediction:
             "measured": self.row.results,
             "predicted": self.predicted,
             "error_pct": self.errors_pct,
+            "aiconfigurator": self.aiconfigurator,
         }
+
+
+def _errors_pct(row: Measured, predicted: dict[str, float]) -> dict[str, float]:
+    return {
+        name: 100 * (predicted[name] / measured - 1)
+        for name, measured in row.results.items()
+        if measured > 0 and np.isfinite(predicted.get(name, np.nan))
+    }
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,7 @@ def validate(
     rows: Iterable[Measured | CannotSimulateError],
     progress: Callable[[int], None] | None = None,
     host: Path | None = None,
+    beside: Callable[[Measured], dict[str, float]] | None = None,
 ) -> Scores:
     """Predictions of all rows that can be simulated, and why the others cannot."""
     predictions: list[Prediction] = []
@@ -83,7 +95,8 @@ def validate(
         try:
             if isinstance(row, CannotSimulateError):
                 raise row
-            predictions.append(predict(row, host))
+            found = predict(row, host)
+            predictions.append(replace(found, aiconfigurator=beside(row)) if beside else found)
         except CannotSimulateError as reason:
             left_out[str(reason)] += 1
     return Scores(tuple(predictions), dict(sorted(left_out.items(), key=lambda kv: -kv[1])))
@@ -99,15 +112,16 @@ def by_group(predictions: Iterable[Prediction]) -> list[dict[str, Any]]:
         groups[prediction.row.group].append(prediction)
     return [
         {"engine": key[0], "gpu": key[1], "model": key[2], "rows": len(members)}
-        | {"errors": _errors(members)}
+        | {"errors": _errors([member.errors_pct for member in members])}
+        | {"aiconfigurator": _errors([member.aiconfigurator_errors_pct for member in members])}
         for key, members in sorted(groups.items())
     ]
 
 
-def _errors(members: list[Prediction]) -> dict[str, dict[str, float]]:
+def _errors(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     found: dict[str, list[float]] = defaultdict(list)
-    for member in members:
-        for name, error in member.errors_pct.items():
+    for errors in runs:
+        for name, error in errors.items():
             found[name].append(error)
     return {name: summary(np.array(found[name])) for name in METRICS if name in found}
 

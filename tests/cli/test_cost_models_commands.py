@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cost_models import StepCost
+from cost_models import StepCost, calibration
 from cost_models.errors import InputError
 from simulator.cli.calibrate import calibrate
 from simulator.cli.cost import cost
@@ -107,3 +107,30 @@ def test_cost_of_a_gpu_that_nobody_measured() -> None:
 def test_a_step_that_no_engine_can_run_is_not_priced(flag: str, value: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         servecast("cost", "llama-3.1-8b", "--gpu", "h100_sxm", flag, value)
+
+
+def test_every_calibration_is_listed_with_its_error() -> None:
+    from simulator.cli.catalogue import list_entries
+
+    listing = typer.Typer()
+    listing.command()(list_entries)
+    told = CliRunner().invoke(listing, ["calibrations"], env={"COLUMNS": "160"}).output
+    found = calibration.load("h100_sxm", "vllm", "bf16").report["gemm"]["left-out widths"]
+    assert f"{found['mape_pct']:.1f} / {found['p95_pct']:.0f}" in told
+    for gpu, engine, dtype in calibration.shipped():
+        assert f"{gpu} {engine} {dtype} " in told
+    assert "h200_sxm vllm mla fp8" in told
+    assert "h200_sxm vllm experts mxfp4" in told
+
+
+def test_calibrating_needs_one_source(tmp_path: Path) -> None:
+    out = ("--out", str(tmp_path / "out.json"))
+    for arguments in ([], ["aiconfigurator-core", "--from-benchmark", "a.json"]):
+        with pytest.raises(InputError, match="either a PROFILE of kernels or results"):
+            CliRunner().invoke(app, ["calibrate", *arguments, *out], catch_exceptions=False)
+    with pytest.raises(InputError, match="--gpu: say which GPU"):
+        CliRunner().invoke(app, ["calibrate", "a.csv", *out], catch_exceptions=False)
+    with pytest.raises(InputError, match=r"no\.json: no such file"):
+        CliRunner().invoke(
+            app, ["calibrate", "--from-benchmark", "no.json", *out], catch_exceptions=False
+        )
