@@ -12,7 +12,7 @@ from cost_models import forms, grids, kernel
 from cost_models.calibration import Decode, Prefill
 from cost_models.catalog import Model
 from cost_models.catalog.model_shape import DTYPE_BYTES
-from cost_models.effects import Effects
+from cost_models.effects import Effects, UnevenBatches
 
 Array = NDArray[np.float64]
 E = TypeVar("E", Decode, Prefill)
@@ -100,19 +100,35 @@ class Attention:
         The noise of single measurements would say otherwise here and there.
         """
         rows = np.asarray(seqs, dtype=np.float64)
+        uneven = self._uneven
         layer_s = forms.decode_attention_s(
-            self.decode.roofline,
+            self.decode.roofline if uneven is None else uneven.roofline,
             rows[:, None],
             columns[None, :],
             self.kv_heads,
             self.decode_dim,
             DTYPE_BYTES[self.model.kv_dtype],
         )
-        if self.decode.heads:
+        if uneven is None and self.decode.heads:
             heads = grids.nearest_heads(self.decode.heads, self.heads, self.kv_heads)
             layer_s = layer_s * grids.decode_ratio(self.decode, heads, rows, columns)
         rising: Array = np.maximum.accumulate(np.maximum.accumulate(layer_s, axis=0), axis=1)
         return rising
+
+    @property
+    def _uneven(self) -> UnevenBatches | None:
+        """The roofline of uneven batches, where it was measured for this kind of attention."""
+        model, uneven = self.model, self.effects.uneven_batches
+        if uneven is None or model.latent is not None or model.kv_dtype != "bf16":
+            return None
+        return uneven if uneven.head_dim == model.head_dim else None
+
+    @property
+    def decode_source(self) -> str:
+        """What the price of decode attention is."""
+        if self._uneven is not None:
+            return "roofline of uneven batches"
+        return "measured grid" if self.decode.heads else "roofline fit"
 
     def longest_s_per_token(self, padded_seqs: NDArray[np.int64]) -> Array:
         """Seconds per token of the longest context, for each padded number of sequences."""
@@ -142,6 +158,8 @@ class Attention:
         if model.latent is not None:  # the effects were measured on keys and values per head
             return coef
         past, longest = self.effects.past_of_chunk, self.effects.longest_context
+        if self.effects.shared_launch is not None:
+            coef[kernel.MIXED_SAVED] = layers * self.effects.shared_launch.saved_s_per_layer
         if past is not None:
             coef[kernel.PREFILL_PER_PAST] = (
                 model.full_layers * self.kv_heads * past.s_per_token_and_kv_head

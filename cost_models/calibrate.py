@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cost_models import fit, forms
+from cost_models.calibrate_batches import calibrate_effects, calibrate_small
 from cost_models.calibration import AllReduce, Calibration, Decode, DecodeHeads, Gemm, Prefill
 from cost_models.catalog import Gpu
 from cost_models.catalog.model_shape import DTYPE_BYTES
@@ -228,6 +229,14 @@ def calibrate(profile: Profile, gpu: Gpu) -> Calibration:
     prefills: list[Prefill] = []
     if not profile.prefill.empty:
         prefills, report["prefill attention"] = calibrate_prefill(profile.prefill, gpu)
+    found = calibrate_effects(profile, gpu, decodes, prefills)
+    if found is not None:
+        effects, report["beyond even batches"] = found
+    else:
+        effects = None
+    elementwise = None
+    if not profile.small.empty:
+        elementwise, report["norms and activations"] = calibrate_small(profile.small, gpu)
     report["rejected_rows"] = dict(sorted(profile.rejected.items()))
     return Calibration(
         schema_version=1,
@@ -241,5 +250,7 @@ def calibrate(profile: Profile, gpu: Gpu) -> Calibration:
         decode=decodes,
         prefill=prefills,
         all_reduce=all_reduce_tables(profile.all_reduce),
+        elementwise=elementwise,
+        effects=effects,
         report=report,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cost_models.catalog import Model, files
+from cost_models.effects import Effects
 from cost_models.errors import InputError
 
 ROOT = Path(__file__).parent / "coefficients"
@@ -78,11 +79,21 @@ class AllReduce(BaseModel):
     seconds: list[float]
 
 
+class Elementwise(BaseModel):
+    """Norms and activations: a launch each, and their bytes at a rate."""
+
+    model_config = Strict
+
+    launch_s: float
+    bytes_per_s: float
+
+
 class Calibration(BaseModel):
     """Everything fitted from one profile, where it came from and how well it fits.
 
     `dtype` is that of the weights in `gemm` and of the KV cache in `decode` and `prefill`;
-    a type that only weights have comes without attention.
+    a type that only weights have comes without attention.  `elementwise` and `effects` are
+    there if the profile had them; where not, what is shipped for the GPU holds.
     """
 
     model_config = Strict
@@ -98,6 +109,8 @@ class Calibration(BaseModel):
     decode: list[Decode]
     prefill: list[Prefill]
     all_reduce: list[AllReduce]
+    elementwise: Elementwise | None = None
+    effects: Effects | None = None
     report: dict[str, Any]
 
 
@@ -209,4 +222,4 @@ def dump(calibration: BaseModel) -> str:
             return "[\n" + ",\n".join(lines) + f"\n{indent}]"
         return json.dumps(value, ensure_ascii=False)
 
-    return render(calibration.model_dump(), "") + "\n"
+    return render(calibration.model_dump(exclude_none=True), "") + "\n"

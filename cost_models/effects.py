@@ -2,7 +2,8 @@
 
 Kernel tables hold uniform batches, chunks without a past and CUDA graphs.  Real batches are
 uneven, chunks have a past, and large steps are launched kernel by kernel.  Each effect has
-a name, can be switched off, and is fitted apart from the kernels, to single engine steps.
+a name, can be switched off, and is fitted apart from the tables, to single engine steps or to
+the engine's kernels on batches as they come.
 """
 
 from __future__ import annotations
@@ -39,6 +40,35 @@ class LongestContext(BaseModel):
         return self.s_per_token * waves / splits
 
 
+class UnevenBatches(BaseModel):
+    """Decode attention of sequences with different contexts.
+
+    Batches of equal sequences take the GPU in waves, which makes their times jump with the
+    number of sequences; where contexts differ, work is spread and a roofline holds.  It
+    stands in for the tables of even batches of this head size, over a bf16 cache.
+    """
+
+    model_config = Strict
+
+    head_dim: int = Field(gt=0)
+    launch_s: float = Field(gt=0)
+    kv_bytes_per_s: float = Field(gt=0)
+    per_seq_head_s: float = Field(ge=0)
+
+    @property
+    def roofline(self) -> dict[str, float]:
+        """Parameters of `forms.decode_attention_s`."""
+        return self.model_dump(exclude={"head_dim"})
+
+
+class SharedLaunch(BaseModel):
+    """Decodes and chunks of a step are one launch per layer, not two as in the tables."""
+
+    model_config = Strict
+
+    saved_s_per_layer: float = Field(gt=0)
+
+
 class PastOfChunk(BaseModel):
     """A chunk's cost of what it finds cached, beyond its attention products."""
 
@@ -65,6 +95,8 @@ class Effects(BaseModel):
 
     source: str = ""
     longest_context: LongestContext | None = None
+    uneven_batches: UnevenBatches | None = None
+    shared_launch: SharedLaunch | None = None
     past_of_chunk: PastOfChunk | None = None
     eager_steps: EagerSteps | None = None
 
@@ -74,7 +106,13 @@ class Effects(BaseModel):
         return tuple(name for name in NAMES if getattr(self, name) is not None)
 
 
-NAMES = ("longest_context", "past_of_chunk", "eager_steps")
+NAMES = (
+    "longest_context",
+    "uneven_batches",
+    "shared_launch",
+    "past_of_chunk",
+    "eager_steps",
+)
 
 
 def path(gpu: str, engine: str) -> Path | None:
@@ -83,8 +121,16 @@ def path(gpu: str, engine: str) -> Path | None:
     return files.ROOT / "effects" / f"{name}.yaml" if name in files.names("effects") else None
 
 
-def load(gpu: str, engine: str, without: Collection[str] = ()) -> Effects:
-    """Effects of a GPU under an engine, less those switched off.
+def load(gpu: str, engine: str) -> Effects:
+    """Effects of a GPU under an engine; none where none were measured."""
+    file = path(gpu, engine)
+    if file is None:
+        return Effects()
+    return files.validate(Effects, files.read_mapping(file), str(file))
+
+
+def less(measured: Effects, without: Collection[str]) -> Effects:
+    """Effects less those switched off.
 
     Raises
     ------
@@ -93,8 +139,4 @@ def load(gpu: str, engine: str, without: Collection[str] = ()) -> Effects:
     unknown = sorted(set(without) - set(NAMES))
     if unknown:
         raise InputError(f"effect {unknown[0]!r} is not known; there are {', '.join(NAMES)}.")
-    file = path(gpu, engine)
-    if file is None:
-        return Effects()
-    measured = files.validate(Effects, files.read_mapping(file), str(file))
     return measured.model_copy(update=dict.fromkeys(without))

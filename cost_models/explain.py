@@ -56,7 +56,8 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
         elif name == "eager launches":
             source = STEPS
         else:
-            size, source = float(form.elementwise_bytes(tokens)), ASSUMED
+            size = float(form.elementwise_bytes(tokens))
+            source = ROOFLINE if form.calibrations["bf16"].elementwise else ASSUMED
         ops.append(OpTime(name, float(seconds[0]), flops, size, source))
 
     if batch.decode_seqs:
@@ -85,13 +86,14 @@ def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTable
         _difference_s(tables, batch, decode_attention_s=tables.decode_attention_s[:0]),
         form.attention.decode_flops_per_token * batch.decode_context,
         float(batch.decode_context * model.kv_bytes_per_token(form.tp)),
-        GRID if form.attention.decode.heads else ROOFLINE,
+        form.attention.decode_source,
     )
 
 
 def _prefill_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTables) -> OpTime:
     coef, model = tables.coef.copy(), form.model
     coef[kernel.PREFILL_BASE : kernel.PREFILL_PER_PAST + 1] = 0.0
+    coef[kernel.MIXED_SAVED] = 0.0
     return OpTime(
         "prefill attention",
         _difference_s(tables, batch, coef=coef),

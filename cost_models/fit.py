@@ -121,12 +121,13 @@ def decode_inputs(table: pd.DataFrame, kv_dtype: str) -> dict[str, Any]:
 
 
 def prefill_inputs(table: pd.DataFrame) -> dict[str, Any]:
-    """The arguments of `forms.prefill_attention_s` for uniform chunks without a past."""
+    """The arguments of `forms.prefill_attention_s` for uniform chunks, with or without a past."""
     seqs, chunk = column(table, "seqs"), column(table, "chunk")
+    past = column(table, "past") if "past" in table else 0.0
     return {
         "seqs": seqs,
         "tokens": seqs * chunk,
-        "area": seqs * chunk * chunk / 2,
+        "area": seqs * chunk * (past + chunk / 2),
         "mean_kv": chunk,
         "num_heads": column(table, "num_heads"),
         "head_dim": column(table, "head_dim"),

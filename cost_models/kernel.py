@@ -30,7 +30,8 @@ SEQS_SLOPE = 10
 HOST_BASE = 11  # the engine's own work once per step ...
 HOST_PER_SEQ = 12  # ... and per scheduled sequence
 HOST_GAP = 13  # between two steps, when the host works while the GPU does; 0: it does not
-NUM_COEF = 14
+MIXED_SAVED = 14  # where decodes and chunks share a launch: what a mixed step saves by it
+NUM_COEF = 15
 
 
 class CostTables(NamedTuple):
@@ -136,6 +137,8 @@ def step_time(
             compute_s = walk_s
         past_s = (prefill_kv - prefill_tokens) * coef[PREFILL_PER_PAST]
         gpu_s += coef[PREFILL_BASE] + compute_s + past_s
+        if decode_seqs > 0:
+            gpu_s -= coef[MIXED_SAVED]
 
     host_s = coef[HOST_BASE] + scheduled_seqs * coef[HOST_PER_SEQ]
     if coef[HOST_GAP] > 0.0:

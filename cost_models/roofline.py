@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cost_models import cuda_graphs, forms, grids, kernel, latent
 from cost_models.attention import Attention
-from cost_models.calibration import Calibration
+from cost_models.calibration import Calibration, Elementwise
 from cost_models.catalog import Gpu, HostTime, Model
 from cost_models.catalog.model_shape import DTYPE_BYTES
 from cost_models.effects import Effects
@@ -78,6 +78,9 @@ class RooflineForm:
         self.captured = cuda_graphs.captured_sizes(max_num_seqs, gpu.compute_capability)
         self.vocab = -(-model.vocab_size // tp)
         self.bandwidth = gpu.memory_bandwidth_bytes_per_s * forms.ELEMENTWISE_BANDWIDTH_SHARE
+        self.small = calibrations["bf16"].elementwise or Elementwise(
+            launch_s=forms.ELEMENTWISE_LAUNCH_S, bytes_per_s=self.bandwidth
+        )
         self.reduce_log = self._all_reduce_table()
         self.latent: LatentDtype | None = None
         self.attention = self._attention()
@@ -201,8 +204,10 @@ class RooflineForm:
             ops["all_reduce"] = (2 * layers + 1) * self.all_reduce_s(
                 tokens * self.model.hidden_size
             )
-        launches_s = (3 * layers + 1) * forms.ELEMENTWISE_LAUNCH_S
-        ops["norms and activation"] = launches_s + self.elementwise_bytes(tokens) / self.bandwidth
+        launches_s = (3 * layers + 1) * self.small.launch_s
+        ops["norms and activation"] = (
+            launches_s + self.elementwise_bytes(tokens) / self.small.bytes_per_s
+        )
         if self.effects.eager_steps is not None:
             ops["eager launches"] = self._eager_s(tokens, np.sum(list(ops.values()), axis=0))
         return ops

@@ -211,6 +211,8 @@ class StepCost:
         if defaults.fp8_kv_read_as_bf16:
             shape = replace(shape, kv_dtype="bf16")
         own = calibration.own(coefficients, device.name, engine)
+        measured = [mine.effects for mine in own.values() if mine.effects is not None]
+        beyond = measured[0] if measured else effects.load(device.name, engine)
         host_time = defaults.host if host is None else catalog.read_host_time(host)
 
         def kernels(dtype: str) -> Calibration:
@@ -228,7 +230,7 @@ class StepCost:
                 {dtype: kernels(dtype) for dtype in calibration.dtypes_used(shape)},
                 host_time,
                 max_num_seqs or defaults.max_num_seqs,
-                effects.load(device.name, engine, without),
+                effects.less(beyond, without),
                 async_scheduling,
             ),
             host_time.per_request_s,

@@ -9,7 +9,12 @@ import pandas as pd
 GEMM_KEYS = ["m", "n", "k"]
 DECODE_KEYS = ["num_heads", "num_kv_heads", "head_dim", "seqs", "context"]
 PREFILL_KEYS = ["num_heads", "num_kv_heads", "head_dim", "seqs", "chunk"]
+MIXED_KEYS = [*DECODE_KEYS, "chunk", "past"]
+SMALL_KEYS = ["m", "n"]
 ALL_REDUCE_KEYS = ["tp", "elements"]
+
+# Elements that a small kernel reads and writes, of each of its m · n inputs.
+SMALL_ELEMENTS = {"norm": 4.0, "activation": 1.5}
 
 
 @dataclass
@@ -25,6 +30,10 @@ class Profile:
     prefill : columns num_heads, num_kv_heads, head_dim, seqs, chunk (of each), seconds;
         nothing cached before; one layer.
     all_reduce : columns tp, elements (bf16), seconds.
+    uneven : like decode, with the column longest; context is the mean of unequal contexts.
+    past : like prefill, with the column past: tokens of each chunk that were cached before.
+    mixed : like decode, and chunk and past of one more sequence in the same launch.
+    small : columns m, n, elements_each, seconds; norms and activations over m · n elements.
     versions : engine version by table.
     source, licence : where the rows come from.
     rejected : rows left out, by reason.
@@ -41,6 +50,10 @@ class Profile:
     source: str
     licence: str
     rejected: dict[str, int] = field(default_factory=dict)
+    uneven: pd.DataFrame = field(default_factory=pd.DataFrame)
+    past: pd.DataFrame = field(default_factory=pd.DataFrame)
+    mixed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    small: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def clean(

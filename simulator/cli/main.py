@@ -20,6 +20,7 @@ from simulator.cli.conformance import conformance
 from simulator.cli.cost import cost
 from simulator.cli.from_command import from_command
 from simulator.cli.init import init
+from simulator.cli.profile import profile
 from simulator.cli.run import run
 from simulator.cli.sweep import sweep
 from simulator.cli.trace import trace
@@ -41,6 +42,7 @@ app.command("sweep")(sweep)
 app.command("capacity")(capacity)
 app.command("cost")(cost)
 app.command("calibrate")(calibrate)
+app.command("profile")(profile)
 app.command("validate")(validate)
 app.command("conformance")(conformance)
 app.add_typer(trace, name="trace")

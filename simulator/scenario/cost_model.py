@@ -12,7 +12,9 @@ from simulator.scenario.base import NonNegative, Positive, Section
 from simulator.scenario.files import OWN_CODE
 
 FileName = Annotated[str, Field(min_length=1)]
-EffectName = Literal["longest_context", "past_of_chunk", "eager_steps"]
+EffectName = Literal[
+    "longest_context", "uneven_batches", "shared_launch", "past_of_chunk", "eager_steps"
+]
 
 
 class _Cost(Section):
@@ -72,7 +74,7 @@ class OwnCost(_Cost):
 
 def _spelled_out(value: Any) -> Any:
     """``kind: module:attr`` as ``kind: own, attr: module:attr``; without a kind: calibrated."""
-    if isinstance(value, Mapping) and "kind" not in value and "time_scale" in value:
+    if isinstance(value, Mapping) and "kind" not in value:
         return {"kind": "calibrated", **value}
     if isinstance(value, Mapping) and re.fullmatch(OWN_CODE, str(value.get("kind"))):
         return {**value, "kind": "own", "attr": value["kind"]}

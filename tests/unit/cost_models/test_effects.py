@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cost_models import StepCost, effects
+from cost_models import StepCost, catalog, effects
+from cost_models.calibrate import calibrate
 from cost_models.errors import InputError
+from cost_models.importers import own_csv
 from cost_models.kernel import step_time
 
 
@@ -24,14 +26,43 @@ def test_the_longest_context_is_split_over_free_multiprocessors() -> None:
 
 
 def test_effects_are_switched_off_by_name() -> None:
-    assert effects.load("b300", "vllm").names == effects.NAMES
-    assert effects.load("b300", "vllm", ["eager_steps"]).names == (
-        "longest_context",
-        "past_of_chunk",
-    )
-    assert effects.load("h100_sxm", "vllm").names == ()
+    measured = effects.load("b300", "vllm")
+    assert measured.names == ("longest_context", "past_of_chunk", "eager_steps")
+    assert effects.less(measured, ["eager_steps"]).names == ("longest_context", "past_of_chunk")
+    assert effects.load("a100_sxm", "vllm").names == ()
     with pytest.raises(InputError, match="effect 'eager' is not known"):
-        effects.load("b300", "vllm", ["eager"])
+        effects.less(measured, ["eager"])
+
+
+def test_uneven_batches_are_priced_by_their_own_roofline() -> None:
+    price = StepCost.load("llama-3.1-8b", "h200_sxm")
+    attention = {op.name: op for op in price.step([2048, 2048, 4096, 8192]).ops}["decode attention"]
+    # 32 layers; 16,384 tokens in all, of 8 KV heads and 128 dimensions, bf16, keys and values.
+    read_s = 16384 * 2 * 8 * 128 * 2 / 4.2558e12
+    assert attention.seconds == pytest.approx(32 * (1.0906e-5 + read_s + 4 * 8 * 7.8573e-9))
+    assert attention.source == "roofline of uneven batches"
+    # The kernels of 64 dimensions and of fp8 caches were not measured.
+    small = StepCost.load("llama-3.2-1b", "h200_sxm").step([2048] * 4)
+    assert {op.name: op for op in small.ops}["decode attention"].source == "measured grid"
+
+
+def test_the_effects_of_the_h200_are_fitted_to_the_rows_beside_them() -> None:
+    rows = Path(effects.__file__).parent / "catalog" / "effects" / "h200_sxm-vllm.csv"
+    device = catalog.gpu("h200_sxm")
+    found = calibrate(own_csv.read(rows, device, "vllm", "bf16"), device).effects
+    shipped = effects.load("h200_sxm", "vllm")
+    assert found is not None
+    assert found.uneven_batches == shipped.uneven_batches
+    assert found.past_of_chunk == shipped.past_of_chunk
+
+
+def test_decodes_and_chunks_share_a_launch() -> None:
+    shared = StepCost.load("llama-3.1-8b", "h200_sxm")
+    apart = StepCost.load("llama-3.1-8b", "h200_sxm", without=["shared_launch"])
+    saved_s = apart.step([512], [(64, 0)]).gpu_s - shared.step([512], [(64, 0)]).gpu_s
+    assert saved_s == pytest.approx(32 * 1.2e-5)
+    assert apart.step([512]).gpu_s == shared.step([512]).gpu_s
+    assert apart.step([], [(64, 0)]).gpu_s == shared.step([], [(64, 0)]).gpu_s
 
 
 def test_each_effect_adds_to_the_steps_it_is_about() -> None:

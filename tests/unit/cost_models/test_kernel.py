@@ -98,6 +98,12 @@ def test_prefill_takes_the_longer_of_products_and_walk() -> None:
     assert price(paying, [], [(4, 2)]) == 14.0 + 0.25 + 0.5 + 8.0 + 6.0
 
 
+def test_decodes_and_chunks_in_one_launch_save_one() -> None:
+    assert price(tables(MIXED_SAVED=2.0), [1], [(2, 0)]) == 13.0 + 0.5 + 8.0 - 2.0
+    assert price(tables(MIXED_SAVED=2.0), [], [(2, 0)]) == price(tables(), [], [(2, 0)])
+    assert price(tables(MIXED_SAVED=2.0), [1], []) == price(tables(), [1], [])
+
+
 def test_a_mixed_step_is_not_padded_to_a_graph() -> None:
     # 3 tokens, not in a decode graph: 13.
     assert price(tables(), [1], [(2, 0)]) == 13.0 + 0.5 + 8.0
