@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,9 @@ from pydantic import BaseModel, ValidationError
 from cost_models.errors import InputError
 
 ROOT = Path(__file__).parent
+
+# The same YAML, read by C code where PyYAML was built with it.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -50,7 +55,17 @@ def find(kind: str, name: str) -> Path:
 def read_mapping(path: Path) -> dict[str, Any]:
     """The mapping in a YAML or JSON file (JSON is YAML)."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error}).") from None
+    return copy.deepcopy(_parsed(path, (found.st_mtime_ns, found.st_size)))
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: Path, version: tuple[int, int]) -> dict[str, Any]:
+    """`read_mapping` once for each version of a file: many runs ask for the same."""
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}).") from None
     except yaml.YAMLError as error:

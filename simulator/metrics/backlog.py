@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import Population, e2el_s
+from simulator.metrics.quantiles import weighted_sum
 from simulator.recording import FINISHED, REJECTED, Recording
 
 STABLE, BACKLOGGED, OVERLOADED = "STABLE", "BACKLOGGED", "OVERLOADED"
@@ -148,7 +149,7 @@ def littles_law(recording: Recording) -> LittlesLaw:
     seated = ~np.isnan(outcome.admitted_s)
     left = outcome.finished_s[seated]
     residence = np.where(np.isnan(left), recording.end_s, left) - outcome.admitted_s[seated]
-    seat_s = float(np.dot(steps.running, steps.end_s - steps.start_s))
+    seat_s = weighted_sum(steps.running, steps.end_s - steps.start_s)
     if not len(residence) or recording.end_s <= 0:
         return LittlesLaw(0.0, 0.0, float("nan"))
     return LittlesLaw(

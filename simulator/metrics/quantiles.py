@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +74,18 @@ def order_statistics_by_bins(
     return out
 
 
+def weighted_sum(values: NDArray[Any], weights: NDArray[Any]) -> float:
+    """Sum of products, with the same bits on any number of cores.
+
+    A scalar product of NumPy's goes to BLAS, which splits a long one over its threads.
+    """
+    return float(np.multiply(values, weights, dtype=np.float64).sum())
+
+
 def weighted_mean(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     """Mean of the sample in which ``values[i]`` occurs ``counts[i]`` times; NaN if empty."""
     total = int(counts.sum())
-    return float(values @ counts.astype(np.float64)) / total if total else float("nan")
+    return weighted_sum(values, counts) / total if total else float("nan")
 
 
 def describe_ms(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:

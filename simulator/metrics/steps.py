@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import Population
+from simulator.metrics.quantiles import weighted_sum
 from simulator.recording import Recording, Steps
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def step_figures(
     replica_s = who.observed_s * recording.replicas
 
     def integral(column: NDArray[Any]) -> float:
-        return float(np.dot(column[rows], length_s))
+        return weighted_sum(column[rows], length_s)
 
     def total(column: NDArray[Any]) -> int:
         return int(column[rows].sum(dtype=np.int64))

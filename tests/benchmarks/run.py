@@ -1,6 +1,6 @@
 """Print the table of speeds: ``python tests/benchmarks/run.py [SECTION ...]``.
 
-Sections: throughput, reference, queue, startup, million; all if none is named.  Figures are
+Sections: throughput, reference, queue, startup, million, sweep; all if none is named.  Figures are
 processor time, the least of several runs, except where both times are shown.  On a busy
 machine even that is up to a half more than on an idle one, so the load is printed.
 """
@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import command_speed
 import engine_speed
+import sweep_speed
 
 SECTIONS = {
     "throughput": engine_speed.throughput,
@@ -23,6 +24,7 @@ SECTIONS = {
     "queue": engine_speed.step_under_queue,
     "startup": command_speed.start_up,
     "million": command_speed.million,
+    "sweep": sweep_speed.sweep,
 }
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import Floats, Population, e2el_s, population, tpot_s, ttft_s
+from simulator.metrics.quantiles import weighted_sum
 from simulator.recording import FINISHED, Recording
 from simulator.report.formats.ascii_table import Column, ascii_table
 
@@ -41,7 +42,7 @@ class Distribution:
     def mean(self) -> float:
         """The weighted mean."""
         total = self.weights.sum()
-        return float(np.dot(self.values, self.weights) / total) if total > 0 else float("nan")
+        return weighted_sum(self.values, self.weights) / total if total > 0 else float("nan")
 
     def quantile(self, q: float) -> float:
         """The smallest value with at least the share `q` of the weight at or below it."""
