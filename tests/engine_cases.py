@@ -28,6 +28,7 @@ ALLOCATORS = {
     "paged": PAGED, "contiguous": CONTIGUOUS, "contiguous_oracle": CONTIGUOUS,
     "buddy": CONTIGUOUS, "prefix": PREFIX,
 }  # fmt: skip
+RESERVING = ("contiguous", "contiguous_oracle", "buddy")
 STEP_S = (1.0, 0.25, 0.0)  # a step of m tokens lasts 1 + m/4 seconds: binary fractions
 
 

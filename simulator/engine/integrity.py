@@ -73,11 +73,9 @@ class _Audit:
     def blocks_for(self, tokens: int) -> int:
         return -(-tokens // int(self.limits["block_size"]))
 
-    def take(self, event: NDArray[Any]) -> None:
-        kind, request, value, time_s = (
-            int(event["kind"]), int(event["request"]), int(event["value"]), float(event["time_s"])
-        )  # fmt: skip
-        replica = self.replicas[event["replica"]]
+    def take(self, kind: int, r: int, request: int, value: int, time_s: float) -> None:
+        """One event of the log, whose columns these are."""
+        replica = self.replicas[r]
         self.expect(
             time_s >= replica.clock_s,
             f"the clock goes back from {replica.clock_s} to {time_s}",
@@ -309,6 +307,6 @@ def violations(
         chunked_prefill does under synchronous scheduling.
     """
     audit = _Audit(fleet, recording)
-    for event in events:
-        audit.take(event)
+    for event in events.tolist():
+        audit.take(*event)
     return audit.close(every_member_scheduled)

@@ -2,102 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
 
 import numpy as np
 import pytest
-from engine_cases import POLICIES, digest, fleet, run, table
+from engine_cases import POLICIES, digest, fleet, table
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from random_cases import Thrown, cases, make_case
 
 from simulator.engine import log
 from simulator.engine.integrity import violations
-from simulator.kv_cache.prefix import output_tag, own_tag
 from simulator.recording import FINISHED, REJECTED
 
-WHOLE_PROMPTS = ("continuous", "orca")
-LONG_ENOUGH_S = 5e4  # no case needs a twentieth of it; who is not done by then never will be
-
-
-@dataclass(frozen=True)
-class Case:
-    """Arguments of `engine_cases.run`."""
-
-    rows: list[tuple[float, int, int]]
-    columns: dict
-    options: dict
-
-    def run(self, policy, **more):
-        requests = table(*self.rows, **self.columns)
-        return run(requests, policy, horizon_s=LONG_ENOUGH_S, **(self.options | more))
-
-
-@st.composite
-def pieces(draw, row, prompt):
-    """What a prompt consists of: pieces that others share, or an earlier prompt and answer."""
-    shared = st.tuples(st.integers(0, 1), st.integers(1, 12))
-    if row > 0:
-        earlier = draw(st.integers(0, row - 1))
-        turn = st.sampled_from([own_tag(earlier), output_tag(earlier)])
-        shared |= st.tuples(turn, st.integers(1, 12))
-    fitting = []
-    for tag, length in draw(st.lists(shared, max_size=3)):
-        fitting.append((tag, min(length, prompt)))
-        prompt -= fitting[-1][1]
-    return [piece for piece in fitting if piece[1] > 0]
-
-
-@st.composite
-def cases(draw, policy):
-    """A small case in which KV, seats, budget and queue are all scarce now and then."""
-    n = draw(st.integers(1, 14))
-    steps = st.sampled_from([0.0, 0.0, 0.25, 0.3, 1.0, 1.25, 2.0, 7.0])
-    arrival_s = np.cumsum(draw(st.lists(steps, min_size=n, max_size=n)))
-    prompts = draw(st.lists(st.integers(1, 24), min_size=n, max_size=n))
-    outputs = draw(st.lists(st.integers(1, 14), min_size=n, max_size=n))
-    declared = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
-    max_tokens = [output + more for output, more in zip(outputs, declared, strict=True)]
-    longest = max(p + m for p, m in zip(prompts, max_tokens, strict=True))
-    max_model_len = draw(st.sampled_from([longest, longest, max(2, longest - 3)]))
-    block_size = draw(st.integers(1, 5))
-    seats = draw(st.integers(1, 6))
-    chunked = draw(st.booleans()) or draw(st.booleans())
-    budget = draw(st.integers(seats, 30))
-    if policy in WHOLE_PROMPTS or not chunked:
-        budget = max(budget, max_model_len)
-    options = {
-        "order": draw(st.sampled_from(["fcfs", "sjf", "priority"])),
-        "router": draw(st.sampled_from(["round_robin", "least_outstanding"])),
-        "replicas": draw(st.integers(1, 3)),
-        "step_s": draw(st.sampled_from([(1.0, 0.25, 0.0), (0.7, 0.013, 0.0), (1.0, 0.1, 0.3)])),
-        "max_model_len": max_model_len,
-        "block_size": block_size,
-        "usable_blocks": -(-max_model_len // block_size) + draw(st.integers(0, 5)),
-        "max_num_seqs": seats,
-        "max_num_batched_tokens": budget,
-        "chunked_prefill": chunked,
-        "reserve_full_isl": draw(st.booleans()),
-        "long_prefill_token_threshold": draw(st.sampled_from([0, 0, 1, 3, 7])),
-        "watermark_blocks": draw(st.integers(0, 2)),
-        "max_queue": draw(st.sampled_from([1 << 40, 1 << 40, 1, 3])),
-    }
-    if policy == "static":
-        options |= {
-            "batch_size": draw(st.integers(1, seats)),
-            "max_wait_s": draw(st.sampled_from([0.0, 0.3, 2.0])),
-            "stream": draw(st.integers(0, 1)),
-        }
-    else:
-        options["allocator"] = draw(st.sampled_from(["paged", "contiguous", "prefix", "prefix"]))
-    if policy == "chunked_prefill" and options["allocator"] != "contiguous":
-        options["depth"] = draw(st.sampled_from([1, 1, 2]))  # 2: asynchronous scheduling
-    columns = {
-        "max_tokens": max_tokens,
-        "pieces": [draw(pieces(row, prompts[row])) for row in range(n)],
-        "priority": draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)),
-        "max_concurrency": draw(st.sampled_from([None, None, 1, 2, 5])),
-    }
-    return Case(list(zip(arrival_s.tolist(), prompts, outputs, strict=True)), columns, options)
+CI_EXAMPLES, LONG_EXAMPLES = 2_080, 52_000
+PARTS = 4  # of the long hunt, so that two processes share it well
 
 
 def check_ends(done):
@@ -173,41 +91,50 @@ def check_clients(done):
     assert np.array_equal(outcome.arrival_s[sent], sent_s)
 
 
-def hunt(policy, **how):
-    """Look for a case in which something does not hold."""
-
-    @settings(deadline=None, suppress_health_check=list(HealthCheck), **how)
-    @given(cases(policy))
-    def holds(case):
-        done = case.run(policy, events=True)
-        check_ends(done)
-        check_causality(done)
-        check_tokens(done)
-        check_work_conservation(done, policy, case.options)
-        check_clients(done)
-        every_member = policy == "chunked_prefill" and case.options.get("depth", 1) == 1
-        wrong = violations(
-            done.fleet, done.recording, done.events, every_member_scheduled=every_member
-        )
-        assert not wrong
-        # Coasting, which a run without an event log does, gives the same bits.
-        coasted = case.run(policy)
-        assert digest(coasted.recording) == digest(done.recording)
-        if case.options["replicas"] == 1 and case.columns["max_concurrency"] is None:
-            check_alone(case, policy, coasted)
-
-    holds()
+def check(case, policy):
+    """Run a case and check all that must hold."""
+    done = case.run(policy, events=True)
+    check_ends(done)
+    check_causality(done)
+    check_tokens(done)
+    check_work_conservation(done, policy, case.options)
+    check_clients(done)
+    every_member = policy == "chunked_prefill" and case.options.get("depth", 1) == 1
+    wrong = violations(done.fleet, done.recording, done.events, every_member_scheduled=every_member)
+    assert not wrong
+    # Coasting, which a run without an event log does, gives the same bits.
+    coasted = case.run(policy)
+    assert digest(coasted.recording) == digest(done.recording)
+    if case.options["replicas"] == 1 and case.columns["max_concurrency"] is None:
+        check_alone(case, policy, coasted)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_invariants(policy):
-    hunt(policy, max_examples=520, derandomize=True)
+    @settings(
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        max_examples=CI_EXAMPLES // len(POLICIES),
+        derandomize=True,
+    )
+    @given(cases(policy))
+    def holds(case):
+        check(case, policy)
+
+    holds()
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("policy", POLICIES)
-def test_invariants_of_new_cases(policy):
-    hunt(policy, max_examples=10_000)
+def test_invariants_of_new_cases(policy, part):
+    examples = LONG_EXAMPLES // len(POLICIES) // PARTS
+    first = random.SystemRandom().randrange(1 << 60)
+    for seed in range(first, first + examples):
+        try:
+            check(make_case(Thrown(seed), policy), policy)
+        except Exception as error:
+            raise AssertionError(f"make_case(Thrown({seed}), {policy!r}) fails") from error
 
 
 def check_alone(case, policy, behind_a_router):

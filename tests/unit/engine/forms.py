@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from engine_cases import POLICIES, digest, run, table
+from engine_cases import ORDERS, POLICIES, RESERVING, digest, run, table
 
 from cost_models import StepCost, kernel
 
@@ -27,13 +27,17 @@ def context_cost():
 def random_runs() -> Iterator[tuple[str, str]]:
     """(description, hash) of a run under each policy, order, allocator, router and client."""
     combinations = itertools.product(
-        POLICIES, ("fcfs", "sjf", "priority"), ("paged", "contiguous", "prefix"),
+        POLICIES, ORDERS, ("paged", "contiguous", "prefix"),
         (("round_robin", 1), ("round_robin", 2), ("least_outstanding", 3)), (None, 6),
     )  # fmt: skip
     for number, (policy, order, allocator, (router, replicas), seats) in enumerate(combinations):
         if policy == "static" and allocator != "paged":
             continue  # a static batch reserves its own room
+        if (number + number // 2) % 2:
+            continue  # the other half would show nothing new
         rng = np.random.default_rng(number)
+        if allocator == "contiguous":
+            allocator = RESERVING[number // 2 % len(RESERVING)]
         n = 20
         # Rounded, so that some arrivals are equal.
         arrival_s = np.cumsum(rng.exponential(0.01, n)).round(2)
@@ -41,6 +45,8 @@ def random_runs() -> Iterator[tuple[str, str]]:
         requests = table(
             *rows,
             priority=rng.integers(0, 3, n),
+            class_id=rng.integers(0, 2, n),
+            class_names=("a", "b"),
             max_concurrency=seats,
             pieces=[[(k % 2, int(prompt))] for k, (_, prompt, _) in enumerate(rows)],
         )
@@ -53,9 +59,10 @@ def random_runs() -> Iterator[tuple[str, str]]:
             "reserve_full_isl": int(rng.integers(0, 2)),
             "watermark_blocks": int(rng.integers(0, 2)),
             "long_prefill_token_threshold": int(rng.choice([0, 5])),
+            "ttft_limit_s": rng.choice([0.01, 0.2, np.inf], n),
             "max_queue": int(rng.choice([4, 1 << 40])),
         }
-        if policy == "chunked_prefill" and allocator != "contiguous":
+        if policy == "chunked_prefill" and allocator not in RESERVING:
             options["depth"] = int(rng.integers(1, 3))  # 2: asynchronous scheduling
         if policy == "static":
             options |= {"batch_size": 3, "max_wait_s": 0.02, "stream": number % 2}
