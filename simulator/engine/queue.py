@@ -35,7 +35,7 @@ class Order:
     Attributes
     ----------
     kind : FCFS ... FAIR of `simulator.engine.state`.
-    key : (N,) float64 that BY_KEY, BY_REMAINING and BY_DEADLINE start from; less goes first,
+    key : (N,) float64 that all but FCFS and FAIR start from; less goes first,
         equal ones by arrival and then by name.
     """
 
@@ -47,8 +47,8 @@ ARRIVAL_ORDER = Order(FCFS)
 
 
 @njit
-def key_now(engine: Engine, r: int, i: int) -> float:
-    """How urgent request `i` is under an order other than fcfs, running or not: less is more."""
+def key_now(engine: Engine, i: int) -> float:
+    """How urgent request `i` is under an order by key, running or not: less is more."""
     order = engine.limits[0].order
     request = engine.requests[i]
     if order == BY_REMAINING:
@@ -57,8 +57,6 @@ def key_now(engine: Engine, r: int, i: int) -> float:
         return float(max(request.order_key - generated, 1.0))
     if order == BY_DEADLINE:
         return float(request.arrival_s + request.order_key)
-    if order == FAIR:
-        return float(engine.shares.service[r, request.tenant])
     return float(request.order_key)
 
 
@@ -85,7 +83,7 @@ def push(engine: Engine, r: int, i: int) -> None:
         engine.requests[i].key = replica.back_key
         replica.back_key += 1.0
     else:
-        engine.requests[i].key = key_now(engine, r, i)
+        engine.requests[i].key = key_now(engine, i)
     _insert(engine, r, i)
 
 
@@ -98,7 +96,7 @@ def push_front(engine: Engine, r: int, i: int) -> None:
         engine.requests[i].key = replica.front_key
         replica.front_key -= 1.0
     else:
-        engine.requests[i].key = key_now(engine, r, i)
+        engine.requests[i].key = key_now(engine, i)
     _insert(engine, r, i)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cost_models.jit import njit
 from simulator.engine.queue import key_now
-from simulator.engine.state import FCFS, Engine
+from simulator.engine.state import BY_PRIORITY, FAIR, FCFS, Engine
 from simulator.engine.verbs import num_running, running_at
 
 
@@ -12,20 +12,28 @@ from simulator.engine.verbs import num_running, running_at
 def choose_victim(engine: Engine, r: int) -> int:
     """Place in the running list of the request to preempt.
 
-    fcfs: the latest admitted.  Another order: the largest (key, arrival), the key being what
-    it would be in the queue now, and on a full tie the first in the list, as vLLM's ``max``
-    over it does under priority.
+    fcfs and fair: the latest admitted.  Were it the tenant that has been served most, two
+    tenants could take each other's blocks in turn for ever, since service changes who that
+    is.  Another order: the last by (key, arrival, id), the key being what it would be in the
+    queue now; under priority on a full tie the first in the list, as vLLM's ``max`` has it.
     """
     members = num_running(engine, r)
-    if engine.limits[0].order == FCFS:
+    if engine.limits[0].order in (FCFS, FAIR):
         return members - 1
     worst = 0
-    worst_key = key_now(engine, r, running_at(engine, r, 0))
-    worst_s = engine.requests[running_at(engine, r, 0)].arrival_s
     for place in range(1, members):
-        i = running_at(engine, r, place)
-        key = key_now(engine, r, i)
-        arrival_s = engine.requests[i].arrival_s
-        if key > worst_key or (key == worst_key and arrival_s > worst_s):
-            worst, worst_key, worst_s = place, key, arrival_s
+        if _is_worse(engine, running_at(engine, r, place), running_at(engine, r, worst)):
+            worst = place
     return worst
+
+
+@njit
+def _is_worse(engine: Engine, a: int, b: int) -> bool:
+    """Whether request `a`, later in the running list, is to be preempted before `b`."""
+    key_a, key_b = key_now(engine, a), key_now(engine, b)
+    x, y = engine.requests[a], engine.requests[b]
+    if key_a != key_b:
+        return bool(key_a > key_b)
+    if x.arrival_s != y.arrival_s:
+        return bool(x.arrival_s > y.arrival_s)
+    return bool(engine.limits[0].order != BY_PRIORITY and x.id_rank > y.id_rank)

@@ -12,6 +12,7 @@ from simulator.engine import fair, log
 from simulator.engine.queue import pop, push, push_front
 from simulator.engine.verbs import head
 from simulator.errors import InputError
+from simulator.recording import FINISHED
 from simulator.schedulers.orders import make_order
 
 N, TENANTS = 24, 3
@@ -181,6 +182,33 @@ def test_who_comes_back_to_a_fair_queue_has_saved_no_credit():
     done = run(requests, order="fair", max_num_seqs=1)
     starts = [first for (first,) in done.times("admitted_s")]
     assert starts == [0.0, 2.0, 4.0, 6.0, 8.0, 12.0, 10.0, 14.0]
+
+
+def test_fair_takes_blocks_from_the_latest_admitted_so_that_somebody_ends():
+    # Chunks of 3 in 16 blocks of 2, admitted without a look at the whole: r0 and r1 come to 12
+    # and 13 blocks.  Were the most served tenant the victim, each would take the other's blocks
+    # before its prompt is done, for ever.
+    requests = table(
+        (0.0, 15, 9), (0.0, 17, 10), (0.0, 7, 2), (0.25, 5, 7), (0.5, 12, 5), (7.5, 2, 13),
+        class_id=[0, 0, 2, 0, 1, 2], class_names=NAMES, max_concurrency=2,
+    )  # fmt: skip
+    done = run(
+        requests, order="fair", block_size=2, usable_blocks=16, max_num_batched_tokens=6,
+        max_model_len=31, reserve_full_isl=0, long_prefill_token_threshold=3, horizon_s=1e3,
+    )  # fmt: skip
+    assert (done.recording.outcome.status == FINISHED).all()
+
+
+def test_on_a_full_tie_the_last_name_is_preempted_and_under_priority_the_first_in_the_list():
+    # Both predicted alike and there at once, 6 blocks of 2: at 7 tokens one must go.
+    tight = {"block_size": 2, "usable_blocks": 6, "max_num_seqs": 2, "max_model_len": 12}
+    requests = table((0.0, 4, 6), (0.0, 4, 6))
+    for order, preempted in (
+        ("sjf", [(0,), (1,)]),
+        ("srpt", [(0,), (1,)]),
+        ("priority", [(1,), (0,)]),
+    ):
+        assert run(requests, order=order, **tight).times("preemptions") == preempted
 
 
 @pytest.mark.parametrize("order", ["srpt", "edf", "fair"])
