@@ -75,7 +75,7 @@ class InterTokenGaps:
     """
 
     gap_s: NDArray[np.float64]
-    count: NDArray[np.int64]
+    count: NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

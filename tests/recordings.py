@@ -111,7 +111,7 @@ def recording(
         ),
         gaps=InterTokenGaps(
             gap_s=np.array([gap for gap, _ in gaps], np.float64),
-            count=np.array([count for _, count in gaps], np.int64),
+            count=np.array([count for _, count in gaps], np.int32),
         ),
         end_s=max(ends, default=0.0) if end_s is None else end_s,
         usable_kv_blocks=usable_kv_blocks,

@@ -24,20 +24,28 @@ FIRST_ROWS = 1 << 10  # of a column, before it grows
 
 
 class Growing:
-    """A column that rows are added to; memory that no row has reached is never touched."""
+    """A column that rows are added to.
+
+    Memory that no row has reached is never touched, nor is that of a column of zeros: most
+    runs have some, such as padding or preemptions.
+    """
 
     def __init__(self, dtype: DTypeLike) -> None:
-        self._rows: NDArray[Any] = np.empty(FIRST_ROWS, dtype)
+        self._rows: NDArray[Any] = np.zeros(FIRST_ROWS, dtype)
         self._used = 0
+        self._zeros = True
 
     def extend(self, values: NDArray[Any]) -> None:
         """Append a copy of `values`."""
         end = self._used + len(values)
         if end > len(self._rows):
-            larger = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
-            larger[: self._used] = self._rows[: self._used]
+            larger = np.zeros(max(end, 2 * len(self._rows)), self._rows.dtype)
+            if not self._zeros:
+                larger[: self._used] = self._rows[: self._used]
             self._rows = larger
-        self._rows[self._used : end] = values
+        self._zeros = self._zeros and not values.any()
+        if not self._zeros:
+            self._rows[self._used : end] = values
         self._used = end
 
     def rows(self) -> NDArray[Any]:
@@ -57,7 +65,7 @@ class LogBook:
         self.keep: Callable[[NDArray[Any]], NDArray[Any]] | None = None
         self._columns = {field.name: Growing(state.STEP[field.name]) for field in fields(Steps)}
         self._step_gaps_s, self._lone_gaps_s = Growing(np.float64), Growing(np.float64)
-        self._gap_counts = Growing(np.int64)
+        self._gap_counts = Growing(np.int32)
         self._events: list[NDArray[Any]] = []
 
     def drain(self, engine: Engine) -> None:
@@ -89,7 +97,7 @@ class LogBook:
         lone_gaps_s = self._lone_gaps_s.rows()
         self._lone_gaps_s = Growing(np.float64)
         self._step_gaps_s.extend(lone_gaps_s)
-        self._gap_counts.extend(np.ones(len(lone_gaps_s), np.int64))
+        self._gap_counts.extend(np.ones(len(lone_gaps_s), np.int32))
         gaps = InterTokenGaps(gap_s=self._step_gaps_s.rows(), count=self._gap_counts.rows())
         return Recording(
             requests=requests,

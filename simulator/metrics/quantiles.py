@@ -15,14 +15,14 @@ LOW_BITS = 44  # leaves sign, exponent and 8 bits of mantissa: at most 2^19 bins
 
 
 def weighted_quantiles(
-    values: NDArray[np.float64], counts: NDArray[np.int64], q: Sequence[float]
+    values: NDArray[np.float64], counts: NDArray[np.integer[Any]], q: Sequence[float]
 ) -> NDArray[np.float64]:
     """Quantiles of the sample in which ``values[i]`` occurs ``counts[i]`` times.
 
     Parameters
     ----------
     values : (n,) float64, >= 0, in any order
-    counts : (n,) int64, >= 0
+    counts : (n,) integers >= 0
     q : probabilities in [0, 1]
 
     Returns
@@ -45,7 +45,7 @@ def weighted_quantiles(
 
 
 def order_statistics(
-    values: NDArray[np.float64], counts: NDArray[np.int64], ranks: NDArray[np.int64]
+    values: NDArray[np.float64], counts: NDArray[np.integer[Any]], ranks: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Values at 0-based `ranks` of the sample in which ``values[i]`` occurs ``counts[i]`` times."""
     order = np.argsort(values)
@@ -54,7 +54,7 @@ def order_statistics(
 
 
 def order_statistics_by_bins(
-    values: NDArray[np.float64], counts: NDArray[np.int64], ranks: NDArray[np.int64]
+    values: NDArray[np.float64], counts: NDArray[np.integer[Any]], ranks: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """`order_statistics` of values >= 0 without sorting them all.
 
@@ -82,7 +82,7 @@ def weighted_sum(values: NDArray[Any], weights: NDArray[Any]) -> float:
     return float(np.multiply(values, weights, dtype=np.float64).sum())
 
 
-def weighted_mean(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+def weighted_mean(values: NDArray[np.float64], counts: NDArray[np.integer[Any]]) -> float:
     """Mean of the sample in which ``values[i]`` occurs ``counts[i]`` times; NaN if empty."""
     total = int(counts.sum())
     return weighted_sum(values, counts) / total if total else float("nan")
@@ -102,7 +102,7 @@ def describe_ms(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
 
 
 def describe_weighted_ms(
-    name: str, seconds: NDArray[np.float64], counts: NDArray[np.int64]
+    name: str, seconds: NDArray[np.float64], counts: NDArray[np.integer[Any]]
 ) -> dict[str, float]:
     """`describe_ms` of the sample in which ``seconds[i]`` occurs ``counts[i]`` times."""
     total = int(counts.sum())

@@ -174,14 +174,14 @@ def telling_window(recordings: Sequence[Recording], length_s: float) -> Window:
     return (float(edges[best]), float(edges[best]) + length_s)
 
 
-def ccdf(values: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def ccdf(values: Floats, counts: NDArray[np.integer[Any]]) -> tuple[Floats, Floats]:
     """Share of a weighted sample above each of its values: (sorted values, shares).
 
     A large sample of positive values is first gathered into bins finer than any plot.
     """
     if len(values) > SORTABLE:
         logs = np.log(values)
-        weights, edges = np.histogram(logs, bins=BINS, weights=counts)
+        weights, edges = np.histogram(logs, bins=BINS, weights=counts.astype(np.float64))
         values, counts = np.exp(edges[1:]), weights.astype(np.int64)
         values, counts = values[counts > 0], counts[counts > 0]
     order = np.argsort(values)
