@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import datetime
+import itertools
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,17 @@ class Bench:
             return f"it needs {needed / 1e9:.1f} GB"
         return None
 
-    def microseconds(self, of: Case) -> float:
-        """Microseconds of one call."""
-        if of.op == "all_reduce":
-            return all_reduce_us(of["tp"], [of["elements"]], self.device)[0]
-        return self.clock.microseconds(self._calls(of))
+    def measure(self, todo: Sequence[Case]) -> Iterator[tuple[Case, float]]:
+        """Each case with the microseconds of one call, as soon as they are known."""
+        for op, group in itertools.groupby(todo, key=lambda of: of.op):
+            if op == "all_reduce":  # its processes start once, not for every size
+                reduces = list(group)
+                sizes = [of["elements"] for of in reduces]
+                times = all_reduce_us(reduces[0]["tp"], sizes, self.device)
+                yield from zip(reduces, times, strict=True)
+                continue
+            for of in group:
+                yield of, self.clock.microseconds(self._calls(of))
 
     def _calls(self, of: Case) -> list[Callable[[], Any]]:
         if of.op == "gemm":
@@ -113,7 +120,7 @@ def profile(
     out : the CSV file.
     device : cuda, or cpu for a trial.
     density : quick, minimal (about 200 cases) or dense.
-    told : called before each case with how many are done and how many there are.
+    told : called after each case with how many are done and how many there are.
 
     Returns
     -------
@@ -131,9 +138,8 @@ def profile(
             facts["date"] = datetime.date.today().isoformat()
             file.writelines(f"# {name}: {value}\n" for name, value in facts.items())
             rows.writeheader()
-        for k, of in enumerate(todo):
+        for k, (of, microseconds) in enumerate(bench.measure(todo), start=1):
             told(len(known) + k, len(known) + len(todo))
-            microseconds = bench.microseconds(of)
             rows.writerow({"op": of.op, "us": f"{microseconds:.4g}", **dict(of.sizes)})
             file.flush()
     return len(known) + len(todo), left_out

@@ -99,5 +99,5 @@ def test_a_profile_can_be_calibrated_from(model: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["calibrate", *arguments])
     assert result.exit_code == 0, result.output
     report = json.loads(fitted.read_text())
-    assert report["effects"] is None  # too few such batches for a fit
+    assert "effects" not in report  # too few such batches for a fit
     assert len(report["all_reduce"][0]["elements"]) == 2
