@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simulator.planning.compare import compare
+    from simulator.planning.sweep import sweep
     from simulator.scenario import Scenario
     from simulator.simulation import Result, simulate
 
-__all__ = ["Result", "Scenario", "simulate"]
+__all__ = ["Result", "Scenario", "compare", "simulate", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +19,14 @@ def __getattr__(name: str) -> Any:
         from simulator.scenario import Scenario
 
         return Scenario
+    if name == "compare":
+        from simulator.planning.compare import compare
+
+        return compare
+    if name == "sweep":
+        from simulator.planning.sweep import sweep
+
+        return sweep
     if name in ("Result", "simulate"):
         from simulator import simulation
 

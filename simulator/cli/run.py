@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 NOTHING_COMPLETED = 1
 SLO_MISSED = 3
-INTERRUPTED = 130
 
 
 def run(
@@ -65,7 +64,6 @@ def run(
     ] = "99",
 ) -> None:
     """Simulate a scenario and print what `vllm bench serve` would, and why."""
-    from simulator.cli.interrupt import Interrupt
     from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.metrics.slo import refuse_unmeasurable
     from simulator.report.benchmark import parse_percentiles
@@ -91,8 +89,8 @@ def run(
     announce_compilation()
 
     started = time.perf_counter()
-    with ProgressBar(described.name) as progress, Interrupt() as pressed:
-        result = simulate(described, progress=progress, stop=pressed)
+    with ProgressBar(described.name) as progress:
+        result = simulate(described, progress=progress)
     wall_s = time.perf_counter() - started
 
     typer.echo(formatted(result, style, wanted))
@@ -103,7 +101,7 @@ def run(
         _write_plots(result, plots, shown)
     if perfetto is not None:
         _write_trace(result, perfetto, shown)
-    code = INTERRUPTED if result.interrupted else _exit_code(result, check)
+    code = _exit_code(result, check)
     if code:
         raise typer.Exit(code)
 

@@ -26,7 +26,7 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
     # Loads Arrow, which statistical workloads need not wait for.
     from simulator.workload.shaping import shaped
     from simulator.workload.traces import servegen
-    from simulator.workload.traces.read import read_trace
+    from simulator.workload.traces.kept import read_kept
 
     trace_spec = spec.trace
     assert trace_spec is not None
@@ -35,7 +35,7 @@ def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
         trace = _drawn_from_clients(path, trace_spec, streams)
         notes = list(trace.notes)
     else:
-        trace = read_trace(
+        trace = read_kept(
             path,
             trace_spec.format,
             on_bad_row=trace_spec.on_bad_row,

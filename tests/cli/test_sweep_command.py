@@ -13,10 +13,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from simulator import Scenario
+from simulator import sweep as sweep_in_python
 from simulator.cli.main import app
 from simulator.errors import InputError
-from simulator.planning.sweep import sweep as sweep_in_python
-from simulator.scenario import Scenario
 
 SCENARIO = {
     "name": "grid",
@@ -135,6 +135,9 @@ def test_points_that_fail_are_told_and_the_others_go_on(file, tmp_path):
     assert "llama-3.1-70b" in frame["error"][1]  # does not fit on one GPU
     assert "max_num_seqs is 0" in frame["error"][2]
     assert "#2 (scheduler.max_num_seqs=0, model=llama-3.1-8b) and 1 more" in result.stdout
+    # What failed is tried again, in case it was the machine.
+    plan = sweep(file, *axes, "--out", tmp_path / "out", "--resume", "--dry-run")
+    assert "2 runs, 1 of them done" in plan.stdout
 
 
 def test_nothing_that_succeeds_is_an_error(file):

@@ -5,10 +5,10 @@ executor simulates (`work`); what became of each is kept in a `store` and put to
 a `table`.
 """
 
+from simulator.planning.sweep.execute import Sweep, run_plan, sweep
 from simulator.planning.sweep.plan import Plan, plan
 from simulator.planning.sweep.points import Point, Range, Sampling, grid, parse_axes, sample
 from simulator.planning.sweep.store import Store
-from simulator.planning.sweep.sweep import Sweep, run_plan, sweep
 
 __all__ = [
     "Plan",

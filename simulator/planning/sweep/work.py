@@ -56,7 +56,9 @@ class Simulations:
     def __call__(self, run: Run, /) -> Outcome:
         """The summary of a run, and where its step costs come from."""
         from simulator.simulation import simulate
+        from simulator.workload.traces.kept import keep_traces
 
+        keep_traces()
         result = simulate(self._local.with_overrides(run.overrides), replicate=run.replicate)
         provenance = result.resolved.cost.provenance
         # As it is read back from a file, so that a resumed sweep gives the same bytes.
