@@ -23,15 +23,16 @@ function axis(spec, from, to) {
   return {
     at: (v) => (forth(v) - low) / (high - low),
     value: (share) => back(low + share * (high - low)),
-    ticks: (wanted) => (log ? logTicks(low, high, wanted) : evenTicks(low, high, wanted)),
+    ticks: (wanted) => (log ? logTicks(low, high, wanted) : evenTicks(low, high, wanted, spec.format)),
     format: FORMATS[spec.format],
   };
 }
 
-function evenTicks(low, high, wanted) {
+function evenTicks(low, high, wanted, format) {
   const rough = (high - low) / Math.max(wanted, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5].find((f) => f * power >= rough) ?? 10);
+  const even = power * ([1, 2, 5].find((f) => f * power >= rough) ?? 10);
+  const step = format === "count" ? Math.max(even, 1) : even; // no half requests
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++)
     ticks.push(+(k * step).toPrecision(12));
