@@ -79,6 +79,19 @@ class InterTokenGaps:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Losses:
+    """Each stretch in which a request had lost its KV blocks: from there to its next token.
+
+    It waits to be admitted again and recomputes what it had.  A token that was in flight
+    at the loss still comes; the stretch then starts behind it.
+    """
+
+    request: NDArray[np.int64]  # row of it
+    from_s: NDArray[np.float64]
+    until_s: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Reservations:
     """What a contiguous allocator set aside for each request, from admitted_s to finished_s."""
 
@@ -89,7 +102,7 @@ class Reservations:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Recording:
-    """A run's requests, what became of them, its steps and its inter-token gaps.
+    """A run's requests, what became of them, its steps, inter-token gaps and preemptions.
 
     Attributes
     ----------
@@ -103,6 +116,7 @@ class Recording:
     outcome: Outcome
     steps: Steps
     gaps: InterTokenGaps
+    losses: Losses
     end_s: float
     usable_kv_blocks: int
     block_size: int

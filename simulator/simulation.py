@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from simulator.metrics.attribution import Attribution
     from simulator.report.plots.series import Window
 
 Progress = Callable[[int, int], None]
@@ -55,14 +56,21 @@ class Result:
         """Figures of the run; keys as in summary.json."""
         from simulator.metrics import summarize
 
-        return summarize(self.recording, self.resolved)
+        return summarize(self.recording, self.resolved, self.attribution)
+
+    @cached_property
+    def attribution(self) -> Attribution:
+        """What the latency of each request went to."""
+        from simulator.metrics.attribution import attribute
+
+        return attribute(self.recording, self.resolved)
 
     @cached_property
     def requests(self) -> pd.DataFrame:
         """One row per request."""
         from simulator.metrics import requests_frame
 
-        return requests_frame(self.recording)
+        return requests_frame(self.recording, self.attribution)
 
     @cached_property
     def steps(self) -> pd.DataFrame:

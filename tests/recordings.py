@@ -14,6 +14,7 @@ from simulator.recording import (
     REJECTED,
     UNFINISHED,
     InterTokenGaps,
+    Losses,
     Outcome,
     Recording,
     Steps,
@@ -67,6 +68,7 @@ def recording(
     steps: Sequence[Mapping[str, Any]] = (),
     gaps: Sequence[tuple[float, int]] = (),
     *,
+    losses: Sequence[tuple[int, float, float]] = (),
     end_s: float | None = None,
     usable_kv_blocks: int = 100,
     block_size: int = 16,
@@ -112,6 +114,11 @@ def recording(
         gaps=InterTokenGaps(
             gap_s=np.array([gap for gap, _ in gaps], np.float64),
             count=np.array([count for _, count in gaps], np.int32),
+        ),
+        losses=Losses(
+            request=np.array([row for row, _, _ in losses], np.int64),
+            from_s=np.array([start for _, start, _ in losses], np.float64),
+            until_s=np.array([end for _, _, end in losses], np.float64),
         ),
         end_s=max(ends, default=0.0) if end_s is None else end_s,
         usable_kv_blocks=usable_kv_blocks,

@@ -22,6 +22,7 @@ from simulator.engine.state import (
     NOBODY,
     NUM_EVENTS,
     NUM_GAPS,
+    NUM_LOSSES,
     NUM_STEPS,
     Engine,
 )
@@ -51,6 +52,8 @@ def has_room(engine: Engine, r: int) -> bool:
     if engine.counters[NUM_STEPS] >= engine.steps.shape[0]:
         return False
     if engine.counters[NUM_GAPS] + engine.running.shape[1] > engine.gaps_s.shape[0]:
+        return False
+    if engine.counters[NUM_LOSSES] + engine.running.shape[1] > engine.losses.shape[0]:
         return False
     if engine.events.shape[0] == 0:
         return True

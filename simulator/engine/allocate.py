@@ -16,6 +16,7 @@ from simulator.engine.state import NEVER, NOBODY, Engine, FairShares, PrefixPool
 
 CACHE_LINE_BYTES = 64
 LOG_STEPS = 1 << 16  # rows of the step log between two drains
+LOG_LOSSES = 1 << 12  # and of the log of preemptions
 
 
 def limits_record(limits: Mapping[str, float], *, order: int, coast: bool) -> Records:
@@ -61,6 +62,7 @@ def allocate(
     table = _aligned_zeros(requests, state.REQUEST)
     for link in ("left", "right", "next", "replica"):
         table[link] = NOBODY
+    table["lost_s"] = NEVER
     for time in ("last_token_s", "admitted_s", "first_token_s", "finished_s"):
         table[time] = np.nan
     contiguous = limits["allocator"][0] == state.CONTIGUOUS
@@ -73,10 +75,11 @@ def allocate(
         emitters=np.zeros((replicas, 2, seats), np.int64),
         steps=np.zeros(LOG_STEPS, state.STEP),
         gaps_s=np.zeros(LOG_STEPS + seats, np.float64),
+        losses=np.zeros(LOG_LOSSES + seats, state.LOSS),
         ended=np.zeros(requests, np.int64),
         # The log must take the busiest step, see `advance.has_room`.
         events=np.zeros(7 * requests + 4096 if events else 0, EVENT),
-        counters=np.zeros(4, np.int64),
+        counters=np.zeros(5, np.int64),
         phases=np.zeros((replicas, max(1, int(limits["block_size"][0]))), np.int64),
         extents=np.zeros((replicas, seats if contiguous else 0, 2), np.int64),
         prefix=_prefix_pool(limits[0], replicas, seats, longest, segments),

@@ -72,6 +72,7 @@ REQUEST = np.dtype(
         ("preemptions", "i8"),
         ("recomputed_tokens", "i8"),
         ("cached_tokens", "i8"),
+        ("lost_s", "f8"),  # when it lost its KV blocks; NEVER once it goes on from there
     ],
     align=True,
 )
@@ -175,8 +176,11 @@ BLOCK = np.dtype(
     align=True,
 )
 
+# A request without its KV blocks: from the loss to its next token; see recording.Losses.
+LOSS = np.dtype([("request", "i8"), ("from_s", "f8"), ("until_s", "f8")], align=True)
+
 # Places in `Engine.counters`.
-NUM_STEPS, NUM_GAPS, NUM_EVENTS, NUM_ENDED = 0, 1, 2, 3
+NUM_STEPS, NUM_GAPS, NUM_EVENTS, NUM_ENDED, NUM_LOSSES = 0, 1, 2, 3, 4
 
 
 class PrefixPool(Struct):
@@ -232,9 +236,10 @@ class Engine(Struct):
     emitters : (R, 2, S) int64 rows of `requests` for which each flight samples a token
     steps : (capacity,) STEP, committed steps, drained by the caller when full
     gaps_s : (capacity,) float64, gaps between tokens that were not in successive steps
+    losses : (capacity,) LOSS, preemptions that are over
     ended : (N,) int64 rows of `requests` in the order in which they ended
     events : (capacity,) log.EVENT; capacity 0 switches the event log off
-    counters : (4,) int64 rows used in steps, gaps_s, events and ended
+    counters : (5,) int64 rows used in steps, gaps_s, events, ended and losses
     phases : (R, block_size) int64 scratch of the coasting kernel
     extents : (R, S, 2) int64 start and end block of contiguous reservations
     prefix : the blocks of the prefix allocator
@@ -250,6 +255,7 @@ class Engine(Struct):
     emitters: NDArray[np.int64]
     steps: Records
     gaps_s: NDArray[np.float64]
+    losses: Records
     ended: NDArray[np.int64]
     events: Records
     counters: NDArray[np.int64]

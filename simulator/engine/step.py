@@ -10,9 +10,11 @@ from simulator.engine.state import (
     CONTIGUOUS,
     DONE,
     FAIR,
+    NEVER,
     NOBODY,
     NUM_ENDED,
     NUM_GAPS,
+    NUM_LOSSES,
     NUM_STEPS,
     PREFIX,
     QUEUED,
@@ -211,6 +213,7 @@ def commit(engine: Engine, r: int) -> int:
             request.known_tokens -= 1
             continue  # it ended while this step was already composed: a wasted token
         delivered += 1
+        streams = False
         if visible == request.prompt_tokens + 1:
             request.first_token_s = end
             log.record(engine, log.FIRST_TOKEN, r, i, 0, end)
@@ -218,9 +221,12 @@ def commit(engine: Engine, r: int) -> int:
             pass  # the client sees no gaps: all tokens come with the batch
         elif request.last_token_s == replica.committed_s:
             streaming += 1
+            streams = True
         else:
             engine.gaps_s[engine.counters[NUM_GAPS]] = end - request.last_token_s
             engine.counters[NUM_GAPS] += 1
+        if not streams and request.lost_s < NEVER and request.state == RUNNING:
+            _note_recovery(engine, i, end)
         request.last_token_s = end
         if limits.depth == 2 and limits.allocator == PREFIX and request.state == RUNNING:
             # Only now is the token known, and with it the hash of the block it may fill.
@@ -250,6 +256,20 @@ def commit(engine: Engine, r: int) -> int:
         replica.clock_s = max(replica.clock_s, end)
     log.record(engine, log.COMMIT, r, NOBODY, replica.free_blocks, end)
     return ended
+
+
+@njit
+def _note_recovery(engine: Engine, i: int, now: float) -> None:
+    """A request that had lost its KV blocks has its next token."""
+    request = engine.requests[i]
+    loss = engine.losses[engine.counters[NUM_LOSSES]]
+    loss.request = i
+    loss.from_s = request.lost_s
+    if request.last_token_s > request.lost_s:  # that token was in flight at the loss
+        loss.from_s = request.last_token_s
+    loss.until_s = now
+    engine.counters[NUM_LOSSES] += 1
+    request.lost_s = NEVER
 
 
 @njit

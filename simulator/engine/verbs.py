@@ -18,7 +18,7 @@ from __future__ import annotations
 from cost_models.jit import inlined, njit
 from simulator.engine import log
 from simulator.engine.queue import pop, push_front
-from simulator.engine.state import CONTIGUOUS, PREFIX, RUNNING, Engine
+from simulator.engine.state import CONTIGUOUS, NEVER, PREFIX, RUNNING, Engine
 from simulator.kv_cache import contiguous, prefix
 from simulator.kv_cache.paged import blocks_for
 
@@ -218,6 +218,8 @@ def preempt(engine: Engine, r: int, i: int, beneficiary: int) -> int:
     request.computed_tokens = 0
     request.scheduled_tokens = 0
     request.preemptions += 1
+    if request.lost_s == NEVER:
+        request.lost_s = replica.clock_s
     running = engine.running[r]
     place = 0
     while running[place] != i:

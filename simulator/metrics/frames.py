@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.metrics.attribution import PARTS, Attribution
 from simulator.metrics.latency import e2el_s, queue_s, tpot_s, ttft_s
 from simulator.metrics.memory import reserved_tokens
 from simulator.recording import REJECT_REASONS, STATUS_NAMES, Outcome, Recording
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 Column = NDArray[Any] | tuple[NDArray[Any], tuple[str, ...]]  # (codes, names) of a category
 
 
-def request_columns(recording: Recording) -> dict[str, Column]:
+def request_columns(
+    recording: Recording, attribution: Attribution | None = None
+) -> dict[str, Column]:
     """Columns of requests.parquet, in the order of the glossary."""
     requests, outcome = recording.requests, recording.outcome
     columns: dict[str, Column] = {"request": np.arange(len(requests))}
@@ -38,6 +41,9 @@ def request_columns(recording: Recording) -> dict[str, Column]:
     columns |= {name: getattr(outcome, name) for name in rest}
     for name, seconds in (("queue", queue_s), ("ttft", ttft_s), ("tpot", tpot_s), ("e2el", e2el_s)):
         columns[f"{name}_ms"] = seconds(outcome) * 1e3
+    if attribution is not None:
+        for name, part_s in zip(PARTS, attribution.e2el_s.T, strict=True):
+            columns[f"{name}_part_ms"] = part_s * 1e3
     return columns
 
 
@@ -50,9 +56,9 @@ def step_columns(recording: Recording) -> dict[str, Column]:
     return columns if reserved is None else columns | {"kv_reserved_tokens": reserved}
 
 
-def requests_frame(recording: Recording) -> pd.DataFrame:
+def requests_frame(recording: Recording, attribution: Attribution | None = None) -> pd.DataFrame:
     """One row per request; `simulator.metrics.glossary.REQUEST_COLUMNS` explains each column."""
-    return _frame(request_columns(recording))
+    return _frame(request_columns(recording, attribution))
 
 
 def steps_frame(recording: Recording) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from simulator.metrics.attribution import PARTS
+
 REQUEST_COLUMNS = {
     "request": "row of the request in the workload, in order of arrival",
     "id": "name that the source gives the request (only where it gives one)",
@@ -26,6 +28,10 @@ REQUEST_COLUMNS = {
     "tpot_ms": "(finished_s - first_token_s) / (generated_tokens - 1), milliseconds; "
     "empty for one token",
     "e2el_ms": "end-to-end latency: finished_s - arrival_s, milliseconds",
+    **{
+        f"{name}_part_ms": f"part of e2el_ms: {what}; all parts add up to it"
+        for name, what in PARTS.items()
+    },
 }
 
 STEP_COLUMNS = {
@@ -123,6 +129,9 @@ GLOSSARY = {
     "price_per_gpu_hour": "$ per GPU and hour",
     "cost_per_million_output_tokens": "$ for the duration / output tokens, per million",
     "cost_per_million_total_tokens": "$ for the duration / prompt and output tokens, per million",
+    "attribution": "shares of TTFT, of the time after the first token (decode) and of the whole "
+    "(e2el) by what they went to; and for each SLO of the requests that miss it, or where none "
+    "does of the slowest that it is about",
     "slo": "each SLO with its limit, the measured value and whether it is met",
     "classes": "the figures by class, where the workload has classes; service_tokens: prompt and "
     "2 x output tokens of what had finished when the first class had no more to come",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simulator.metrics import hardware
+from simulator.metrics.attribution import Attribution, attribute
 from simulator.metrics.backlog import OVERLOADED, backlog, littles_law, peak_concurrency
 from simulator.metrics.fairness import jain_index, service_tokens, waits_ms
 from simulator.metrics.latency import (
@@ -24,6 +25,7 @@ from simulator.metrics.limits import limits
 from simulator.metrics.memory import exhaustion, reserved_tokens
 from simulator.metrics.quantiles import describe_ms, describe_weighted_ms
 from simulator.metrics.slo import good_requests, verdicts
+from simulator.metrics.slo_causes import attribution_summary
 from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
 from simulator.recording import REJECT_REASONS, REJECTED, Recording
 
@@ -31,13 +33,16 @@ if TYPE_CHECKING:
     from simulator.scenario import Resolved
 
 
-def summarize(recording: Recording, resolved: Resolved) -> dict[str, Any]:
+def summarize(
+    recording: Recording, resolved: Resolved, attribution: Attribution | None = None
+) -> dict[str, Any]:
     """Sum up a run.
 
     Parameters
     ----------
     recording : what the run left behind.
     resolved : the scenario with every default filled, its model, GPU and step cost.
+    attribution : of the same run, where it has been made already.
 
     Returns
     -------
@@ -47,6 +52,7 @@ def summarize(recording: Recording, resolved: Resolved) -> dict[str, Any]:
     `simulator.metrics.glossary` says what each key is.
     """
     scenario = resolved.scenario
+    parts = attribute(recording, resolved) if attribution is None else attribution
     who = population(recording, scenario.warmup_s)
     good = good_requests(scenario, recording, who.completed)
     ended = counts(recording, who.counted)
@@ -80,6 +86,7 @@ def summarize(recording: Recording, resolved: Resolved) -> dict[str, Any]:
         | _engine(recording, resolved, who)
         | _cost(resolved, who.duration_s, tokens_in, tokens_out)
         | {
+            "attribution": attribution_summary(parts, scenario, recording, who.completed),
             "slo": [v.as_dict() for v in verdicts(scenario.slo, recording, who.completed)],
             "classes": classes,
             "jain_index": jain_index(np.array([c["service_tokens"] for c in classes.values()]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from simulator.metrics.attribution import TITLES
 from simulator.metrics.limits import LIMITS
 from simulator.planning.capacity.search import RUNNERS_UP
 from simulator.report.block import header, line, wrapped
@@ -71,7 +72,7 @@ def answer_sentence(found: Capacity) -> str:
             f"({per.strip() + ': ' if per else ''}{bands})"
         )
         room = f"headroom over {found.asked:.4g} {found.unit} {found.headroom:.0%}"
-    parts = [start, f"{found.binding.objective} gives way first"]
+    parts = [start, f"{found.binding.objective} gives way first{_cause(found)}"]
     resource = _resource(found.summary)
     if resource:
         parts.append(f"{resource} limits")
@@ -86,6 +87,16 @@ def answer_sentence(found: Capacity) -> str:
     if band is not None:
         parts.append(f"step costs ±{band.error:.0%}")
     return "; ".join(parts) + "."
+
+
+def _cause(found: Capacity) -> str:
+    """What the requests at the binding objective spend most of their time on."""
+    for cause in found.summary["attribution"]["slo"]:
+        who = f"{cause['class_name']}: " if cause["class_name"] else ""
+        if who + cause["metric"] == found.binding.objective and cause["shares"]:
+            name, share = next(iter(cause["shares"].items()))
+            return f", mostly by {TITLES[name].lower()} ({share:.0%})"
+    return ""
 
 
 def _count(replicas: float) -> str:

@@ -62,7 +62,7 @@ def write_outputs(
 
 
 def _write_tables(result: Result, folder: Path, steps: bool) -> None:
-    write_requests(result.recording, folder / "requests.parquet")
+    write_requests(result.recording, folder / "requests.parquet", result.attribution)
     if steps:
         write_steps(result.recording, folder / "steps.parquet")
     else:  # one that an earlier run left would belong to other results

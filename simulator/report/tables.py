@@ -15,10 +15,14 @@ from simulator.report.files import write_atomically
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from simulator.metrics.attribution import Attribution
 
-def write_requests(recording: Recording, path: Path) -> None:
+
+def write_requests(
+    recording: Recording, path: Path, attribution: Attribution | None = None
+) -> None:
     """One row per request."""
-    _write(request_columns(recording), REQUEST_COLUMNS, path)
+    _write(request_columns(recording, attribution), REQUEST_COLUMNS, path)
 
 
 def write_steps(recording: Recording, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from simulator.metrics.attribution import TITLES
 from simulator.metrics.backlog import BACKLOGGED, OVERLOADED
 from simulator.metrics.limits import LIMITS
 from simulator.metrics.steps import reserves_room
@@ -44,6 +45,7 @@ def text_report(
         + _classes(summary)
         + _state(summary)
         + _limits(summary)
+        + _time(summary)
         + _batch(summary, static)
         + _memory(summary, resolved)
         + _preemption(preemption)
@@ -130,6 +132,26 @@ def _limits(summary: dict[str, Any]) -> list[str]:
             for limit in summary["limits"]
         ),
     ]
+
+
+def _time(summary: dict[str, Any]) -> list[str]:
+    """Where the latency went, by phase, and what the requests beyond each limit lost it to."""
+    found = summary["attribution"]
+    if not found["e2el"]:
+        return []
+    phases = {"TTFT": "ttft", "after it": "decode", "E2EL": "e2el"}
+    out = [header("Where the time went (%)"), f"{'':<20}" + "".join(f"{p:>10}" for p in phases)]
+    for name in found["e2el"]:
+        cells = [found[phase].get(name, 0.0) * 100 for phase in phases.values()]
+        if any(cell >= 0.005 for cell in cells):
+            out.append(f"{TITLES[name] + ':':<20}" + "".join(f"{cell:>10.2f}" for cell in cells))
+    for cause in found["slo"]:
+        parts = [f"{TITLES[name]} {share:.0%}" for name, share in cause["shares"].items()][:3]
+        if parts:
+            who = f"{cause['class_name']}: " if cause["class_name"] else ""
+            about = f"{cause['requests']} requests {'beyond it' if cause['beyond'] else 'near it'}"
+            out += wrapped(f"{who}{cause['metric']}, {about}: {', '.join(parts)}.", bullet="- ")
+    return out
 
 
 def _batch(summary: dict[str, Any], static: bool) -> list[str]:

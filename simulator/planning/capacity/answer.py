@@ -114,6 +114,7 @@ class Capacity:
                 "limit_ms": self.binding.limit_ms,
                 "value_ms": self.binding.value_ms,
             },
+            "attribution": self.summary["attribution"],
             "headroom": self.headroom,
             "next_change": None if self.next_change is None else self.next_change.as_dict(),
             "tried": [tried.as_dict() for tried in self.tried],

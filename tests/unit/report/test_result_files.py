@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 import pytest
-from recordings import recording, req, step
+from recordings import recording, req, resolved, step
 
+from simulator.metrics.attribution import attribute
 from simulator.metrics.glossary import REQUEST_COLUMNS, STEP_COLUMNS
 from simulator.report.files import to_json, write_atomically, write_text
 from simulator.report.tables import columns_markdown, write_requests, write_steps
@@ -37,7 +38,7 @@ def test_failed_write_leaves_the_old_file(tmp_path):
 
 def test_requests_parquet(tmp_path):
     path = tmp_path / "requests.parquet"
-    write_requests(recording(ROWS), path)
+    write_requests(recording(ROWS), path, attribute(recording(ROWS), resolved()))
     table = pq.read_table(path)
     assert table.column_names == [name for name in REQUEST_COLUMNS if name != "id"]
     assert table["status"].to_pylist() == ["finished", "rejected"]
