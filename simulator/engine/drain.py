@@ -66,7 +66,7 @@ class LogBook:
         self._columns = {field.name: Growing(state.STEP[field.name]) for field in fields(Steps)}
         self._step_gaps_s, self._lone_gaps_s = Growing(np.float64), Growing(np.float64)
         self._gap_counts = Growing(np.int32)
-        self._losses = Growing(state.LOSS)
+        self._losses = {field.name: Growing(state.LOSS[field.name]) for field in fields(Losses)}
         self._events: list[NDArray[Any]] = []
 
     def drain(self, engine: Engine) -> None:
@@ -81,7 +81,8 @@ class LogBook:
         self._lone_gaps_s.extend(engine.gaps_s[: counters[NUM_GAPS]])
         events = engine.events[: counters[NUM_EVENTS]].copy()
         self._events.append(events if self.keep is None else self.keep(events))
-        self._losses.extend(engine.losses[: counters[NUM_LOSSES]])
+        for name, column in self._losses.items():
+            column.extend(engine.losses[: counters[NUM_LOSSES]][name])
         for place in (NUM_STEPS, NUM_GAPS, NUM_EVENTS, NUM_LOSSES):
             counters[place] = 0
 
@@ -102,13 +103,12 @@ class LogBook:
         self._step_gaps_s.extend(lone_gaps_s)
         self._gap_counts.extend(np.ones(len(lone_gaps_s), np.int32))
         gaps = InterTokenGaps(gap_s=self._step_gaps_s.rows(), count=self._gap_counts.rows())
-        losses = self._losses.rows()
         return Recording(
             requests=requests,
             outcome=_outcome(engine, end_s),
             steps=Steps(**columns),
             gaps=gaps,
-            losses=Losses(**{f.name: losses[f.name] for f in fields(Losses)}),
+            losses=Losses(**{name: column.rows() for name, column in self._losses.items()}),
             end_s=end_s,
             usable_kv_blocks=int(engine.limits["usable_blocks"][0]),
             block_size=int(engine.limits["block_size"][0]),
