@@ -94,10 +94,14 @@ class _CsvPiece:
             name: _stamp_type(first, name) if isinstance(f.kind, Stamp) else f.kind.arrow_type
             for f, name in wanted
         }
+        # Threads may outlive a failed read, and abort a process that ends at once.
+        threads = len(self.data) > 1 << 22
         try:
             return pacsv.read_csv(
                 pa.BufferReader(self.data),
-                read_options=pacsv.ReadOptions(column_names=self.names, block_size=1 << 22),
+                read_options=pacsv.ReadOptions(
+                    column_names=self.names, block_size=1 << 22, use_threads=threads
+                ),
                 convert_options=pacsv.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[""]
                 ),

@@ -89,6 +89,8 @@ def read_trace(
         notes += [f"{name}: {sentence}" for sentence in sentences]
     else:
         found, late = arrivals_in_order(told, arrival.per_second)
+    if turns == "as_recorded" and "session" not in told:
+        notes.append(f"{name}: turns: as_recorded has no effect, since the trace has no sessions")
     bad = sum(s.count for s in table.skipped.values())
     if bad:
         notes.append(f"{name}: {bad} of {table.rows_read} rows left out{summary(table)}")

@@ -335,6 +335,11 @@ def test_recorded_burstgpt_sessions(shared):
     assert trace.extra["think_s"][second] == 148
 
 
+def test_recorded_times_have_no_effect_without_sessions(write):
+    path = write("arrival_s,prompt_tokens,output_tokens\n1,2,3\n")
+    assert "turns: as_recorded has no effect" in read_trace(path, turns="as_recorded").notes[-1]
+
+
 def test_turns_at_recorded_times_need_them(write):
     rows = TRACELAB.replace("arrival_time,", "").replace("b,700,", "b,").replace("a,200,", "a,")
     with pytest.raises(InputError, match="does not tell when each turn arrived; use turns: wait"):
