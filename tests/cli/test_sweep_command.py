@@ -29,6 +29,9 @@ SCENARIO = {
 GRID = ("--set", "scheduler.max_num_seqs=1,4", "--grid", "workload.trace.rate_scale=1,2")
 
 
+AXES = {"scheduler.max_num_seqs": [1, 4], "workload.trace.rate_scale": [1, 2]}
+
+
 @pytest.fixture
 def file(tmp_path):
     rows = [f"{i * 0.04:.2f},{100 + i % 7},{5 + i % 3}" for i in range(80)]
@@ -41,6 +44,12 @@ def file(tmp_path):
 
 def sweep(*arguments):
     return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+
+
+def left_to_do(file, *settings, out):
+    """The last line of a dry run that goes on with a sweep."""
+    result = sweep(file, *settings, "--out", out, "--resume", "--dry-run")
+    return result.stdout.splitlines()[-1]
 
 
 def content(folder):
@@ -70,14 +79,14 @@ def test_a_grid_with_replicates(file, tmp_path):
 
 def test_processes_give_the_same_bytes_as_one(file, tmp_path):
     for jobs in (1, 2):
-        result = sweep(file, *GRID, "--jobs", jobs, "--out", tmp_path / f"out{jobs}")
-        assert result.exit_code == 0, result.output
+        sweep_in_python(Scenario.from_yaml(file), AXES, jobs=jobs, out=tmp_path / f"out{jobs}")
     assert content(tmp_path / "out1") == content(tmp_path / "out2")
 
 
 def test_a_killed_sweep_loses_only_what_was_running(file, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    axes = ("--set", f"scheduler.max_num_seqs={','.join(map(str, range(1, 41)))}")
+    seats = list(range(1, 21))
+    axes = ("--set", f"scheduler.max_num_seqs={','.join(map(str, seats))}")
     program = [sys.executable, "-m", "simulator.cli.main", "sweep", str(file), *axes]
     process = subprocess.Popen(
         [*program, "--jobs", "1", "--out", str(killed)],
@@ -85,45 +94,45 @@ def test_a_killed_sweep_loses_only_what_was_running(file, tmp_path):
     )  # fmt: skip
     deadline = time.monotonic() + 120
     while len(list(killed.glob("points/*.json"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = {path: path.stat().st_mtime_ns for path in killed.glob("points/*.json")}
-    assert 3 <= len(kept) < 40
+    assert 3 <= len(kept) < 20
     assert all(json.loads(path.read_text())["summary"] for path in kept)
 
     refused = sweep(file, *axes, "--jobs", 1, "--out", killed)
     assert isinstance(refused.exception, InputError)
     assert "add --resume" in str(refused.exception)
-    plan = sweep(file, *axes, "--out", killed, "--resume", "--dry-run")
-    assert f"40 runs, {len(kept)} of them done" in plan.stdout
+    assert f"20 runs, {len(kept)} of them done" in left_to_do(file, *axes, out=killed)
 
-    assert sweep(file, *axes, "--jobs", 1, "--out", killed, "--resume").exit_code == 0
+    scenario, points = Scenario.from_yaml(file), {"scheduler.max_num_seqs": seats}
+    sweep_in_python(scenario, points, out=killed, resume=True)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept, "simulated again"
-    assert sweep(file, *axes, "--jobs", 1, "--out", whole).exit_code == 0
-    left = [path for path in killed.glob("points/*") if path.suffix != ".json"]
-    for path in left:  # the file that was being written
-        path.unlink()
+    sweep_in_python(scenario, points, out=whole)
+    for path in killed.glob("points/*"):
+        if path.suffix != ".json":  # it was being written
+            path.unlink()
     assert content(killed) == content(whole)
 
 
-def test_a_changed_scenario_has_other_outcomes(file, tmp_path):
-    assert sweep(file, *GRID, "--jobs", 1, "--out", tmp_path / "out").exit_code == 0
+def test_a_changed_trace_has_other_outcomes(file, tmp_path):
+    sweep_in_python(Scenario.from_yaml(file), AXES, out=tmp_path / "out")
+    assert "4 runs, 4 of them done" in left_to_do(file, *GRID, out=tmp_path / "out")
     trace = tmp_path / "trace.csv"
     trace.write_text(trace.read_text().replace(",5\n", ",9\n"))
-    plan = sweep(file, *GRID, "--out", tmp_path / "out", "--resume", "--dry-run")
-    assert "4 runs, 0 of them done" in plan.stdout
+    assert "4 runs, 0 of them done" in left_to_do(file, *GRID, out=tmp_path / "out")
 
 
 def test_a_changed_policy_has_other_outcomes(file, tmp_path):
     policy = tmp_path / "mine.py"
     policy.write_text("from simulator.schedulers.orca import compose\n")
+    scenario = Scenario.from_yaml(file, ["scheduler.policy=mine.py:compose"])
+    sweep_in_python(scenario, {"seed": [1, 2]}, out=tmp_path / "out")
     setting = ("--set", "scheduler.policy=mine.py:compose", "--set", "seed=1,2")
-    out = ("--jobs", 1, "--out", tmp_path / "out")
-    assert sweep(file, *setting, *out).exit_code == 0
-    assert "2 of them done" in sweep(file, *setting, *out, "--resume", "--dry-run").stdout
+    assert "2 of them done" in left_to_do(file, *setting, out=tmp_path / "out")
     policy.write_text("from simulator.schedulers.continuous import compose\n")
-    assert "0 of them done" in sweep(file, *setting, *out, "--resume", "--dry-run").stdout
+    assert "0 of them done" in left_to_do(file, *setting, out=tmp_path / "out")
 
 
 def test_points_that_fail_are_told_and_the_others_go_on(file, tmp_path):
@@ -136,8 +145,7 @@ def test_points_that_fail_are_told_and_the_others_go_on(file, tmp_path):
     assert "max_num_seqs is 0" in frame["error"][2]
     assert "#2 (scheduler.max_num_seqs=0, model=llama-3.1-8b) and 1 more" in result.stdout
     # What failed is tried again, in case it was the machine.
-    plan = sweep(file, *axes, "--out", tmp_path / "out", "--resume", "--dry-run")
-    assert "2 runs, 1 of them done" in plan.stdout
+    assert "2 runs, 1 of them done" in left_to_do(file, *axes, out=tmp_path / "out")
 
 
 def test_nothing_that_succeeds_is_an_error(file):
