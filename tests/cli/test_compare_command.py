@@ -163,3 +163,34 @@ def test_messages_name_the_option_and_the_variant(file, arguments, sentence):
     result = compare(file, *arguments)
     assert isinstance(result.exception, InputError)
     assert sentence in str(result.exception)
+
+
+def cells(stdout, title):
+    """Figures of a row of the table, ratios left out."""
+    row = next(line for line in stdout.splitlines() if line.strip().startswith(title))
+    numbers = [cell.replace(",", "") for cell in row.split(title)[1].split()]
+    return [float(number) for number in numbers[:1] + numbers[1::2]]
+
+
+def test_fewer_bytes_per_token_lift_the_cap_that_kv_memory_sets(tmp_path):
+    # 2 (K and V) x 32 layers x heads x 128 x bytes a token: 32 heads of llama-2-7b in 2 bytes, 8
+    # of llama-3.1-8b in 2 and in 1.  Their weights differ by 1.3e9 x 2 bytes of 80 GB.
+    scenario = SCENARIO | {
+        "workload": SCENARIO["workload"] | {"arrivals": {"process": "burst"}, "num_requests": 400},
+        "kv_cache": {"max_model_len": 4096, "gpu_memory_utilization": 0.5},
+    }
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(scenario))
+    result = compare(
+        path,
+        "--variant", "mha: model=llama-2-7b",
+        "--variant", "gqa: model=llama-3.1-8b",
+        "--variant", "gqa fp8: model={name: llama-3.1-8b, kv_dtype: fp8}",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    mha, gqa, fp8 = cells(result.stdout, "KV capacity (tokens)")
+    assert gqa == pytest.approx(4 * mha, rel=0.2)
+    assert fp8 == pytest.approx(2 * gqa, rel=0.01)
+    batch = cells(result.stdout, "Mean batch size")
+    assert batch[0] < batch[1] / 2
+    assert batch[1] < batch[2]
