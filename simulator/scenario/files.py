@@ -31,7 +31,7 @@ def data_files(mapping: dict[str, Any]) -> Iterator[Named]:
     if "trace" in workload:
         yield Named(workload["trace"], "path", workload["trace"]["path"])
     for holder in (workload, *workload.get("classes", ())):
-        for section in ("lengths", "arrivals"):
+        for section in ("lengths", "arrivals", "sessions"):
             if "file" in holder.get(section, {}):
                 yield Named(holder[section], "file", holder[section]["file"])
 

@@ -12,6 +12,7 @@ from simulator.workload.streams import Purpose, Streams
 
 if TYPE_CHECKING:
     from simulator.scenario.sessions import SessionsSpec
+    from simulator.workload.session_tables import SessionTable
 
 
 class Turns(NamedTuple):
@@ -27,23 +28,38 @@ class Turns(NamedTuple):
 
 
 def draw_turns(
-    spec: SessionsSpec, sessions: int, streams: Streams, source: int | None = None
+    spec: SessionsSpec,
+    sessions: int,
+    streams: Streams,
+    source: int | None = None,
+    table: SessionTable | None = None,
 ) -> Turns:
-    """Turns of `sessions` sessions; those of more sessions begin alike."""
+    """Turns of `sessions` sessions, by `table` if given; those of more sessions begin alike."""
+    if table is not None:
+        counts = table.whole("turns", streams.generator(Purpose.TURNS, source).random(sessions))
+        session, turn = _numbered(counts)
+        luck = streams.generator(Purpose.THINK_TIMES, source).random(len(session))
+        return Turns(session, turn, np.where(turn == 0, 0.0, table.at("think_s", luck)))
+    assert spec.mean_turns is not None
     if spec.turns == "fixed":
         counts = np.full(sessions, int(spec.mean_turns))
     else:  # geometric on 1, 2, ...: the inverse of its distribution function
         luck = streams.generator(Purpose.TURNS, source).random(sessions)
         stop = -np.log1p(-1 / spec.mean_turns) if spec.mean_turns > 1 else np.inf
         counts = 1 + (-np.log1p(-luck) / stop).astype(np.int64)
-    session = np.repeat(np.arange(sessions), counts)
-    turn = np.arange(len(session)) - np.repeat(np.cumsum(counts) - counts, counts)
+    session, turn = _numbered(counts)
     think_s = np.full(len(session), float(spec.think_time_s))
     if spec.think_cv > 0:
         shape = spec.think_cv**-2
         random = streams.generator(Purpose.THINK_TIMES, source)
         think_s *= random.standard_gamma(shape, len(session)) / shape
     return Turns(session, turn, np.where(turn == 0, 0.0, think_s))
+
+
+def _numbered(counts: Ints) -> tuple[Ints, Ints]:
+    """Number of each row's session, and of the row in it, for sessions of these lengths."""
+    session = np.repeat(np.arange(len(counts)), counts)
+    return session, np.arange(len(session)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def add_history(rows: Rows, turns: Turns, limit: int, max_tokens: int | None) -> Rows:

@@ -12,7 +12,8 @@ from simulator.workload.conversations import add_history, draw_turns
 from simulator.workload.lengths import draw_lengths
 from simulator.workload.requests import Floats, Ints
 from simulator.workload.rows import Rows, class_by_share, joined
-from simulator.workload.streams import Purpose, Streams
+from simulator.workload.session_tables import SessionTable
+from simulator.workload.streams import Purpose, Streams, normal_cdf
 
 if TYPE_CHECKING:
     from simulator.scenario.arrivals import ArrivalsSpec
@@ -73,13 +74,22 @@ def _drawn(
         return _with_lengths(spec, source, start_s, class_id, base_dir, streams)
     limit = min(spec.sessions.max_context_tokens or max_model_len, max_model_len)
     sessions = len(start_s)
+    file, mean_turns = spec.sessions.file, spec.sessions.mean_turns
+    table = None if file is None else SessionTable.read(base_dir / file)
+    if table is not None:
+        mean_turns = table.mean_turns()
+    assert mean_turns is not None
     if spec.num_requests is not None:  # rarely more than these are needed
-        sessions = min(sessions, int(1.1 * spec.num_requests / spec.sessions.mean_turns) + 10)
+        sessions = min(sessions, int(1.1 * spec.num_requests / mean_turns) + 10)
     while True:
-        turns = draw_turns(spec.sessions, sessions, streams, source)
+        turns = draw_turns(spec.sessions, sessions, streams, source, table)
         rows = _with_lengths(
             spec, source, start_s[turns.session], class_id[turns.session], base_dir, streams
         )
+        if table is not None:
+            first = turns.turn == 0
+            luck = streams.generator(Purpose.PROMPT_LENGTHS, source).standard_normal(len(first))
+            rows.prompt_tokens[first] = table.whole("first_prompt_tokens", normal_cdf(luck[first]))
         rows = add_history(rows, turns, limit, spec.max_tokens)
         if sessions == len(start_s) or len(rows) >= (spec.num_requests or 0):
             return rows

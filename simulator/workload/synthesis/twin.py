@@ -14,8 +14,9 @@ from simulator.scenario import Scenario
 from simulator.workload.build import build_requests
 from simulator.workload.quantiles import QuantileTable
 from simulator.workload.requests import Ints, Requests
+from simulator.workload.session_tables import SessionTable
 from simulator.workload.synthesis.arrival_fit import fit_arrivals
-from simulator.workload.synthesis.fidelity import Likeness, cv, likeness, prefix_reuse
+from simulator.workload.synthesis.fidelity import Likeness, likeness, prefix_reuse
 
 FEWEST = 50  # requests, of each class, from which a table of quantiles says anything
 WHOLE = 1 << 40  # no model is so long: nothing of the trace is cut or rejected
@@ -62,8 +63,12 @@ def synthesize(trace: dict[str, Any], out: Path, model: str) -> Twin:
         start_s = recorded.arrival_s[recorded.starts]
     arrivals, why = fit_arrivals(start_s - start_s[0])
     workload: dict[str, Any] = {"arrivals": arrivals, "num_requests": len(recorded)}
-    workload |= _sessions(recorded)
-    tables = list(_lengths(recorded, out, workload))
+    tables: list[tuple[Path, QuantileTable | SessionTable]] = [
+        *_sessions(recorded, out, workload),
+        *_lengths(recorded, out, workload),
+    ]
+    if len(recorded.links):
+        notes.append("sub-agents are drawn as further turns of their sessions")
     if len(recorded.segments) and not recorded.has_sessions:
         workload["shared_prefix_tokens"] = _shared_tokens(recorded)
         notes.append(
@@ -104,18 +109,25 @@ def _new_tokens(requests: Requests) -> Ints:
     return np.maximum(requests.prompt_tokens - said, 1)
 
 
-def _sessions(requests: Requests) -> dict[str, Any]:
+def _sessions(
+    requests: Requests, out: Path, workload: dict[str, Any]
+) -> Iterator[tuple[Path, SessionTable]]:
+    """Table of turns, think times and first prompts, entered in `workload`."""
     if not requests.has_sessions:
-        return {}
-    sessions = len(requests.starts)
-    think_s = requests.think_s[requests.next_request >= 0]
-    spec = {
-        "mean_turns": float(f"{len(requests) / sessions:.6g}"),
-        "think_time_s": float(f"{think_s.mean():.6g}"),
-        "think_cv": float(f"{cv(think_s) or 0.0:.6g}"),
-        "max_context_tokens": int((requests.prompt_tokens + requests.output_tokens).max()),
-    }
-    return {"sessions": spec}
+        return
+    starts = requests.starts
+    path = out.with_suffix(".sessions.json")
+    longest = int((requests.prompt_tokens + requests.output_tokens).max())
+    workload["sessions"] = {"file": path.name, "max_context_tokens": longest}
+    yield (
+        path,
+        SessionTable.of(
+            "quantiles of recorded sessions",
+            np.diff(starts, append=len(requests)),
+            requests.think_s[requests.next_request >= 0],
+            requests.prompt_tokens[starts],
+        ),
+    )
 
 
 def _lengths(
@@ -123,11 +135,13 @@ def _lengths(
 ) -> Iterator[tuple[Path, QuantileTable]]:
     """Tables of quantiles, entered in `workload` as lengths of all requests or of classes."""
     prompt, output = _new_tokens(requests), requests.output_tokens
+    later = requests.previous_request() >= 0  # first prompts have a table of their own
+    counted = later if later.any() else np.ones(len(requests), np.bool_)
     about = "quantiles of a recorded trace"
     if len(requests.class_names) == 1:
         path = out.with_suffix(".lengths.json")
         workload["lengths"] = {"distribution": "quantiles", "file": path.name}
-        yield path, QuantileTable.of(about, prompt, output)
+        yield path, QuantileTable.of(about, prompt[counted], output[counted])
         return
     workload["classes"] = []
     counts = np.bincount(requests.class_id, minlength=len(requests.class_names))
@@ -142,7 +156,7 @@ def _lengths(
         path = out.with_suffix(f".lengths-{k}.json")
         lengths = {"distribution": "quantiles", "file": path.name}
         workload["classes"].append({"name": name, "share": shares[k], "lengths": lengths})
-        members = requests.class_id == k
+        members = (requests.class_id == k) & counted
         yield path, QuantileTable.of(f"{about}, {name}", prompt[members], output[members])
 
 

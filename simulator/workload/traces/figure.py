@@ -40,17 +40,22 @@ def save_figure(trace: Trace, path: Path) -> None:
 
 
 def plot_trace(trace: Trace) -> Figure:
-    """Six panels on one page."""
-    figure = style.new_page(10.5, 6.2)
-    axes = figure.subplots(2, 3).ravel()
+    """Six panels on one page, and three more for sessions."""
+    sessions = "turn" in trace.extra
+    figure = style.new_page(10.5, 9.2 if sessions else 6.2)
+    axes = figure.subplots(3 if sessions else 2, 3).ravel()
     start_s = trace.arrival_s[trace.starts]
-    what = "sessions" if "turn" in trace.extra else "requests"
+    what = "sessions" if sessions else "requests"
     _rate(axes[0], start_s, what)
     _gaps(axes[1], start_s)
     _dispersion(axes[2], start_s)
     _lengths(axes[3], "Prompts", trace.prompt_tokens, style.PREFILL)
     _lengths(axes[4], "Outputs", trace.output_tokens, style.DECODE)
     _both(axes[5], trace)
+    if sessions:
+        _turns(axes[6], np.diff(trace.starts, append=len(trace)))
+        _think(axes[7], trace.extra["think_s"][trace.extra["turn"] > 0])
+        _growth(axes[8], trace)
     figure.suptitle(
         f"{Path(trace.path).name}: {len(trace):,} requests, {trace.format}",
         fontsize=style.FONT_SIZE + 2, color=style.INK, x=0.01, ha="left",
@@ -76,6 +81,7 @@ def _gaps(axes: Axes, start_s: Floats) -> None:
     style.label(axes, x="gap (s)", y="gaps that are longer")
     style.quiet(axes, grid="both")
     if not len(gaps) or gaps[-1] <= 0:
+        style.title(axes, "Gaps between arrivals", "all at once")
         return
     longer = 1 - np.arange(len(gaps)) / len(gaps)
     shown = _thin(len(gaps))
@@ -89,7 +95,8 @@ def _gaps(axes: Axes, start_s: Floats) -> None:
 
 
 def _dispersion(axes: Axes, start_s: Floats) -> None:
-    found = dispersion(start_s)
+    span_s = float(start_s[-1]) or 1.0
+    found = dispersion(start_s, np.geomspace(span_s / len(start_s), span_s / 20, 16).tolist())
     widths = [float(width) for width in found]
     style.quiet(axes, grid="both")
     style.label(axes, x="width of the windows (s)", y="variance / mean of counts")
@@ -112,6 +119,38 @@ def _lengths(axes: Axes, name: str, tokens: NDArray[Any], colour: str) -> None:
     style.quiet(axes, grid="both")
     style.label(axes, x="tokens", y="share that is shorter")
     style.title(axes, name, f"median {np.median(values):,.0f}, longest {values[-1]:,}")
+
+
+def _turns(axes: Axes, turns: NDArray[Any]) -> None:
+    axes.hist(turns, bins=min(40, int(turns.max())), color=style.KV, alpha=0.8)
+    style.quiet(axes)
+    style.label(axes, x="requests of a session", y="sessions")
+    style.title(axes, "Sessions", f"mean {turns.mean():.3g}, most {turns.max()}")
+
+
+def _think(axes: Axes, think_s: NDArray[Any]) -> None:
+    style.quiet(axes, grid="both")
+    style.label(axes, x="from an answer to the next turn (s)", y="share that is shorter")
+    style.title(axes, "Think times", f"median {np.median(think_s):.3g} s" if len(think_s) else "")
+    if len(think_s):
+        values = np.sort(think_s)
+        share = np.arange(1, len(values) + 1) / len(values)
+        axes.step(values, share, where="post", color=style.STALLED, linewidth=1.6)
+        axes.set_xscale("symlog", linthresh=0.1)
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 1.02)
+
+
+def _growth(axes: Axes, trace: Trace) -> None:
+    """Prompts grow with the turns, since they repeat what was said."""
+    turn = trace.extra["turn"]
+    most = int(turn.max()) + 1
+    median = [float(np.median(trace.prompt_tokens[turn == k])) for k in range(most)]
+    axes.plot(np.arange(most) + 1, median, color=style.PREFILL, linewidth=1.6)
+    axes.set_ylim(bottom=0)
+    style.quiet(axes)
+    style.label(axes, x="turn", y="prompt tokens, median")
+    style.title(axes, "Prompts by turn")
 
 
 def _both(axes: Axes, trace: Trace) -> None:

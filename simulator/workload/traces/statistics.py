@@ -135,8 +135,12 @@ def _oddities(trace: Trace) -> list[str]:
                 f"{100 * share:.1f} % of the {what} have about the greatest length, {longest:,} "
                 "tokens: longer ones were probably cut there"
             )
-    rows = np.stack([trace.arrival_s, trace.prompt_tokens, trace.output_tokens])
-    twins = n - np.unique(rows, axis=1).shape[1]
+    # Only rows with the same arrival as a neighbour can repeat one.
+    same = np.diff(trace.arrival_s) == 0
+    near = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    columns = (trace.arrival_s, trace.prompt_tokens, trace.output_tokens)
+    rows = np.stack([column[near] for column in columns])
+    twins = len(near) - np.unique(rows, axis=1).shape[1]
     if twins:
         found.append(f"{twins:,} rows repeat another one in arrival and both lengths")
     return found

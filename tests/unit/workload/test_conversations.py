@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from simulator import Scenario, simulate
+from simulator.errors import InputError
 from simulator.report.benchmark import benchmark_block
 from simulator.scenario import WorkloadSpec
 from simulator.workload import build_requests, content
@@ -149,3 +152,62 @@ def test_a_rate_of_sessions_is_called_one():
     assert (alone["request_rate"], alone["session_rate"]) == (2.0, None)
     assert (together["request_rate"], together["session_rate"]) == (None, 2.0)
     assert "Session starts configured (1/s):         2.00" in benchmark_block(together)
+
+
+SESSIONS = {
+    "about": "by hand", "probability": [0, 0.5, 1], "turns": [2, 2, 4], "think_s": [1, 1, 3],
+    "first_prompt_tokens": [500, 700, 900],
+}  # fmt: skip
+
+
+def drawn_from(tmp_path, table, n=3000):
+    (tmp_path / "s.json").write_text(json.dumps(table))
+    workload = {
+        "arrivals": {"process": "poisson", "rate": 2.0}, "lengths": FIXED, "num_requests": n,
+        "sessions": {"file": "s.json"},
+    }  # fmt: skip
+    spec = WorkloadSpec.model_validate(workload)
+    return build_requests(spec, base_dir=tmp_path, max_model_len=10**6, seed=0)
+
+
+def test_sessions_by_a_table(tmp_path):
+    requests = drawn_from(tmp_path, SESSIONS)
+    turns = turns_of(requests)[:-1]
+    # Half of the sessions have 2 turns; of the rest, evenly from 2 to 4, a quarter each rounds
+    # to 2 and 4 and half to 3: 5/8, 2/8, 1/8.
+    shares = [np.mean(turns == k) for k in (2, 3, 4)]
+    assert shares == pytest.approx([5 / 8, 2 / 8, 1 / 8], abs=4 * 0.5 / len(turns) ** 0.5)
+    first = requests.previous_request() < 0
+    assert np.median(requests.prompt_tokens[first]) == pytest.approx(700, abs=15)
+    second = requests.next_request[np.flatnonzero(first)[0]]
+    assert requests.prompt_tokens[second] == requests.prompt_tokens[0] + 10 + 30
+    think_s = requests.think_s[requests.next_request >= 0]
+    assert think_s.mean() == pytest.approx(1.5, abs=0.05)  # half at 1, half evenly from 1 to 3
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"turns": [2, 1, 4]}, "turns needs 3 numbers that do not go down"),
+        ({"turns": [0, 1, 4]}, "turns must be from 1 to"),
+        ({"think_s": [1, 2]}, "think_s needs 3 numbers"),
+        ({"probability": [0, 0.5, 0.9]}, "probability must go up from 0 to 1"),
+        ({"first_prompt_tokens": "x"}, "no table of sessions can be read"),
+    ],
+)
+def test_bad_tables_of_sessions(tmp_path, change, said):
+    with pytest.raises(InputError, match=said):
+        drawn_from(tmp_path, {**SESSIONS, **change})
+
+
+@pytest.mark.parametrize(
+    ("sessions", "said"),
+    [
+        ({}, "needs mean_turns or a file"),
+        ({"file": "x", "mean_turns": 2.0}, "needs mean_turns or a file"),
+        ({"file": "x", "think_time_s": 2.0}, "remove turns and think_time_s"),
+    ],
+)
+def test_sessions_are_told_one_way(sessions, said):
+    with pytest.raises(ValueError, match=said):
+        made(sessions=sessions)
