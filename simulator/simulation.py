@@ -13,6 +13,7 @@ import simpy
 from numpy.typing import NDArray
 
 from simulator.cluster.clients import sender
+from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
@@ -46,10 +47,12 @@ class Result:
     ----------
     resolved : the scenario with all defaults filled in, and the facts behind it.
     recording : what happened.
+    interrupted : it was stopped early; the scenario's horizon is then where it was stopped.
     """
 
     resolved: Resolved
     recording: Recording
+    interrupted: bool = False
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -132,6 +135,7 @@ def simulate(
     seed: int | None = None,
     replicate: int = 0,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Result:
     """Run a scenario.
 
@@ -141,6 +145,8 @@ def simulate(
     seed : takes the place of the scenario's seed.
     replicate : number of the random sample; same seed and replicate, same bytes.
     progress : called now and then with (requests ended, requests in all).
+    stop : asked now and then; where it says True the run ends there, and its result is that of
+        the scenario with this horizon.
 
     Raises
     ------
@@ -158,11 +164,15 @@ def simulate(
         seed=scenario.seed,
         replicate=replicate,
     )
-    return simulate_requests(resolved, requests, progress=progress)
+    return simulate_requests(resolved, requests, progress=progress, stop=stop)
 
 
 def simulate_requests(
-    resolved: Resolved, requests: Requests, *, progress: Progress | None = None
+    resolved: Resolved,
+    requests: Requests,
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Result:
     """Run the machines of a resolved scenario on a table of requests.
 
@@ -177,8 +187,19 @@ def simulate_requests(
             "nothing but a preempted request's own blocks"
         )
     horizon_s = scenario.workload.horizon_s or np.inf
-    end_s = _run(fleet, scenario, horizon_s, progress)
-    return Result(resolved, fleet.recording(end_s))
+    end_s, stopped = _run(fleet, scenario, horizon_s, progress, stop)
+    if stopped:
+        resolved = replace(resolved, scenario=_with_horizon(scenario, end_s))
+        resolved.notes.append(
+            f"interrupted at {end_s:.6g} s of simulated time, after {fleet.num_ended} of "
+            f"{len(requests)} requests; this is the run with workload.horizon_s {end_s!r}"
+        )
+    return Result(resolved, fleet.recording(end_s), interrupted=stopped)
+
+
+def _with_horizon(scenario: Scenario, horizon_s: float) -> Scenario:
+    workload = scenario.workload.model_copy(update={"horizon_s": horizon_s})
+    return scenario.model_copy(update={"workload": workload})
 
 
 def event_log(
@@ -198,7 +219,7 @@ def event_log(
     resolved = result.resolved
     fleet = build_fleet(resolved, result.recording.requests, events=True)
     fleet.log_book.keep = keep
-    _run(fleet, resolved.scenario, min(until, resolved.scenario.workload.horizon_s or np.inf), None)
+    _run(fleet, resolved.scenario, min(until, resolved.scenario.workload.horizon_s or np.inf))
     return fleet.log_book.events(fleet.engine)
 
 
@@ -214,7 +235,8 @@ def rerun(
     )
     fleet = build_fleet(resolved, result.recording.requests)
     horizon_s = resolved.scenario.workload.horizon_s or np.inf
-    return Result(resolved, fleet.recording(_run(fleet, resolved.scenario, horizon_s, None)))
+    end_s, _ = _run(fleet, resolved.scenario, horizon_s)
+    return Result(resolved, fleet.recording(end_s))
 
 
 def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Fleet:
@@ -283,17 +305,29 @@ def _ttft_limit_s(scenario: Scenario, requests: Requests) -> NDArray[np.float64]
     return np.array([np.inf if ms is None else ms / 1e3 for ms in limit_ms])[requests.class_id]
 
 
-def _run(fleet: Fleet, scenario: Scenario, horizon_s: float, progress: Progress | None) -> float:
-    """Send all requests and let the fleet finish; returns the time at which it ended."""
+def _run(
+    fleet: Fleet,
+    scenario: Scenario,
+    horizon_s: float,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> tuple[float, bool]:
+    """Send all requests and let the fleet finish; when it ended, and whether it was stopped."""
     if progress is not None:
         sent = int(np.count_nonzero(~fleet.is_rejected() & (fleet.requests.arrival_s < horizon_s)))
         fleet.on_progress = lambda: progress(fleet.num_ended, sent)
     env = simpy.Environment()
     router = ROUTERS[scenario.cluster.router]()
     env.process(sender(env, fleet, router, horizon_s))
-    env.run(until=None if horizon_s == np.inf else horizon_s)
-    fleet.advance(horizon_s)
+    stopped_s = None
+    if stop is None:
+        env.run(until=None if horizon_s == np.inf else horizon_s)
+        fleet.advance(horizon_s)
+    else:
+        stopped_s = run_until_stopped(env, fleet, horizon_s, stop)
     fleet.on_progress = None  # it holds the fleet, whose memory would outlive the run
+    if stopped_s is not None:
+        return stopped_s, True
     if horizon_s < np.inf:
-        return float(horizon_s)
-    return float(fleet.engine.replicas["clock_s"].max())
+        return float(horizon_s), False
+    return float(fleet.engine.replicas["clock_s"].max()), False

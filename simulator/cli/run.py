@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NOTHING_COMPLETED = 1
 SLO_MISSED = 3
+INTERRUPTED = 130
 
 
 def run(
@@ -64,6 +65,7 @@ def run(
     ] = "99",
 ) -> None:
     """Simulate a scenario and print what `vllm bench serve` would, and why."""
+    from simulator.cli.interrupt import Interrupt
     from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.metrics.slo import refuse_unmeasurable
     from simulator.report.benchmark import parse_percentiles
@@ -89,8 +91,8 @@ def run(
     announce_compilation()
 
     started = time.perf_counter()
-    with ProgressBar(described.name) as progress:
-        result = simulate(described, progress=progress)
+    with ProgressBar(described.name) as progress, Interrupt() as pressed:
+        result = simulate(described, progress=progress, stop=pressed)
     wall_s = time.perf_counter() - started
 
     typer.echo(formatted(result, style, wanted))
@@ -101,7 +103,7 @@ def run(
         _write_plots(result, plots, shown)
     if perfetto is not None:
         _write_trace(result, perfetto, shown)
-    code = _exit_code(result, check)
+    code = INTERRUPTED if result.interrupted else _exit_code(result, check)
     if code:
         raise typer.Exit(code)
 

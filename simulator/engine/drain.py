@@ -65,7 +65,7 @@ class LogBook:
         self.keep: Callable[[NDArray[Any]], NDArray[Any]] | None = None
         self._columns = {field.name: Growing(state.STEP[field.name]) for field in fields(Steps)}
         self._step_gaps_s, self._lone_gaps_s = Growing(np.float64), Growing(np.float64)
-        self._gap_counts = Growing(np.int32)
+        self._gap_counts, self._gap_replicas = Growing(np.int32), Growing(np.int32)
         self._losses = {field.name: Growing(state.LOSS[field.name]) for field in fields(Losses)}
         self._events: list[NDArray[Any]] = []
 
@@ -78,6 +78,8 @@ class LogBook:
         some = rows["streaming_seqs"] > 0
         self._step_gaps_s.extend(rows["gap_s"][some])
         self._gap_counts.extend(rows["streaming_seqs"][some])
+        if len(engine.replicas) > 1:
+            self._gap_replicas.extend(rows["replica"][some])
         self._lone_gaps_s.extend(engine.gaps_s[: counters[NUM_GAPS]])
         events = engine.events[: counters[NUM_EVENTS]].copy()
         self._events.append(events if self.keep is None else self.keep(events))
@@ -98,11 +100,7 @@ class LogBook:
         if len(engine.replicas) > 1:  # per replica the rows are in order already
             order = np.argsort(columns["replica"], kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        lone_gaps_s = self._lone_gaps_s.rows()
-        self._lone_gaps_s = Growing(np.float64)
-        self._step_gaps_s.extend(lone_gaps_s)
-        self._gap_counts.extend(np.ones(len(lone_gaps_s), np.int32))
-        gaps = InterTokenGaps(gap_s=self._step_gaps_s.rows(), count=self._gap_counts.rows())
+        gaps = self._gaps(in_turns=len(engine.replicas) > 1)
         return Recording(
             requests=requests,
             outcome=_outcome(engine, end_s),
@@ -114,6 +112,19 @@ class LogBook:
             block_size=int(engine.limits["block_size"][0]),
             replicas=len(engine.replicas),
         )
+
+    def _gaps(self, in_turns: bool) -> InterTokenGaps:
+        """All gaps so far; whose replicas ran in turns, in an order that no turn changes."""
+        lone_gaps_s = self._lone_gaps_s.rows()
+        self._lone_gaps_s = Growing(np.float64)
+        if in_turns:
+            lone_gaps_s = np.sort(lone_gaps_s)
+            order = np.argsort(self._gap_replicas.rows(), kind="stable")
+            for column in (self._step_gaps_s, self._gap_counts):
+                column.rows()[:] = column.rows()[order]
+        self._step_gaps_s.extend(lone_gaps_s)
+        self._gap_counts.extend(np.ones(len(lone_gaps_s), np.int32))
+        return InterTokenGaps(gap_s=self._step_gaps_s.rows(), count=self._gap_counts.rows())
 
 
 def _outcome(engine: Engine, end_s: float) -> Outcome:

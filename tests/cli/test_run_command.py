@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from simulator import simulation
 from simulator.cli.main import app
+from simulator.cluster.interruption import run_until_stopped
 from simulator.errors import InputError
 
 SCENARIO = {
@@ -104,6 +107,27 @@ def test_plots_are_written_as_png_and_svg(file, tmp_path):
     first = {p.name: p.read_bytes() for p in folder.iterdir()}
     run(file, "--plots", folder, "--window", "2..4s")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == first
+
+
+def test_an_interrupted_run_reports_what_was_done(file, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
+        return run_until_stopped(*arguments)
+
+    monkeypatch.setattr(simulation, "run_until_stopped", interrupted)
+    result = run(file, "--out", tmp_path / "part")
+    assert result.exit_code == 130
+    assert "Ctrl-C again to leave at once" in result.stderr
+    assert "interrupted at 0.296875 s of simulated time" in " ".join(result.stdout.split())
+    monkeypatch.undo()
+    part = json.loads((tmp_path / "part" / "summary.json").read_text())
+    # 20 arrivals at 0 ... 19 s; the first of 64 pieces ends at 19/64 s.
+    assert (part["completed"], part["unfinished"]) == (1, 0)
+    # It is the run with this horizon, which scenario.yaml holds.
+    assert run(tmp_path / "part" / "scenario.yaml", "--out", tmp_path / "again").exit_code == 0
+    for name in ("summary.json", "requests.parquet", "steps.parquet"):
+        again = (tmp_path / "again" / name).read_bytes()
+        assert (tmp_path / "part" / name).read_bytes() == again, name
 
 
 def test_percentiles_are_chosen(file):
