@@ -134,6 +134,8 @@ def _outcome(engine: Engine, end_s: float) -> Outcome:
     status[table["state"] == state.REJECTED] = recording.REJECTED
     columns = {name: np.ascontiguousarray(table[name]) for name in OUTCOME_COLUMNS}
     columns["reject_reason"] = columns["reject_reason"].astype(np.int8)
+    # What a client held back to the end never arrived.
+    columns["arrival_s"][(status == recording.UNFINISHED) & (table["replica"] < 0)] = np.nan
     if not engine.limits["stream"][0]:  # nobody has seen anything of a batch that still runs
         columns["first_token_s"][status != recording.FINISHED] = np.nan
     return Outcome(

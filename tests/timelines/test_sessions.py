@@ -142,3 +142,11 @@ def test_a_client_keeps_its_seat_until_its_sub_agents_have_ended():
         seating=Seating(think_s=0.5, whole_session=True),
     )  # fmt: skip
     assert run(requests).times(*TIMES) == [(0.0, 0.0, 2.0), (3.0, 3.0, 5.0), (5.5, 5.5, 7.5)]
+
+
+def test_what_was_never_sent_did_not_arrive():
+    # r0: 0 -> 2; r1 would come at 7, after the clock has stopped at 5.
+    requests = session((0.0, 4, 1), (0.0, 4, 1), next_request=[1, -1], think_s=[5.0, 0])
+    done = run(requests, horizon_s=5.0)
+    assert done.times("arrival_s", "finished_s")[0] == (0.0, 2.0)
+    assert np.isnan(done.times("arrival_s")[1][0])
