@@ -114,6 +114,13 @@ class Result:
 
         return plot_latency(self)
 
+    def plot_attribution(self) -> Figure:
+        """Where latency went, for all requests that finished and for the slowest; see
+        `simulator.report.plots.plot_attribution`."""
+        from simulator.report.plots import plot_attribution
+
+        return plot_attribution(self)
+
     def plot_memory_map(self, window: Window | None = None, replica: int = 0) -> Figure:
         """Which request has which KV blocks, for contiguous allocators; see
         `simulator.report.plots.plot_memory_map`."""

@@ -134,6 +134,8 @@ def _write_plots(result: Result, folder: Path, window: Window | None) -> None:
         "itl": result.plot_itl(),
         "latency": result.plot_latency(),
     }
+    if result.summary["completed"]:
+        figures["attribution"] = result.plot_attribution()
     if result.recording.reservations is not None:
         figures["memory"] = result.plot_memory_map(window)
     try:

@@ -100,7 +100,7 @@ def test_a_trace_for_perfetto(file, tmp_path):
 def test_plots_are_written_as_png_and_svg(file, tmp_path):
     folder = tmp_path / "plots"
     assert run(file, "--plots", folder, "--window", "2..4s").exit_code == 0
-    names = ("timeline", "load", "itl", "latency")
+    names = ("timeline", "load", "itl", "latency", "attribution")
     assert {p.name for p in folder.iterdir()} == {f"{n}.{f}" for n in names for f in ("png", "svg")}
     assert (folder / "load.png").read_bytes().startswith(b"\x89PNG")
     assert ">simulated time (s)<" in (folder / "timeline.svg").read_text()

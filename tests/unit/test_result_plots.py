@@ -17,7 +17,9 @@ def png(figure) -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("name", ["plot_timeline", "plot_load", "plot_itl", "plot_latency"])
+@pytest.mark.parametrize(
+    "name", ["plot_timeline", "plot_load", "plot_itl", "plot_latency", "plot_attribution"]
+)
 def test_method_draws_the_plot_of_that_name(name):
     result = simulate(Scenario.from_yaml("seed-linear", ["workload.num_requests=50"]))
     assert png(getattr(result, name)()) == png(getattr(plots, name)(result))

@@ -60,7 +60,24 @@ def figures(result: Result) -> list[str]:
         _figure(caption, still, numbers, wide=wide)
         for caption, still, numbers, wide in drawn
         if numbers["panels"][0]["series"]
-    ] + _memory_map(result)
+    ] + [*_attribution(result), *_memory_map(result)]
+
+
+def _attribution(result: Result) -> list[str]:
+    """Bars of what latency went to, where any request finished."""
+    from simulator.metrics.attribution import TITLES
+    from simulator.report import plots
+
+    shares = result.summary["attribution"]["e2el"]
+    if not shares:
+        return []
+    largest = sorted(shares, key=lambda part: -shares[part])[:2]
+    named = ", ".join(f"{TITLES[part]} {shares[part]:.0%}" for part in largest)
+    caption = (
+        "What the time to first token and the end-to-end latency went to, on average over all "
+        f"requests and over the slowest. Most of it: {named}."
+    )
+    return [_still(plots.plot_attribution(result), caption)]
 
 
 def _memory_map(result: Result) -> list[str]:
@@ -73,11 +90,15 @@ def _memory_map(result: Result) -> list[str]:
         "Map of one replica's KV cache, a bar for each request: what its tokens fill, and what is "
         "reserved for it and empty; below, where all blocks went."
     )
-    picture = _svg(plots.plot_memory_map(result), caption)
-    return [
-        f'<figure class="wide"><div class="still">{picture}</div>'
+    return [_still(plots.plot_memory_map(result), caption)]
+
+
+def _still(picture: Figure, caption: str) -> str:
+    """A picture that stays one."""
+    return (
+        f'<figure class="wide"><div class="still">{_svg(picture, caption)}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
-    ]
+    )
 
 
 def _figure(caption: str, still: Figure, numbers: Data, *, wide: bool) -> str:
