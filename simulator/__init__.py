@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simulator.planning.capacity import find_capacity
     from simulator.planning.compare import compare
     from simulator.planning.sweep import sweep
     from simulator.scenario import Scenario
     from simulator.simulation import Result, simulate
 
-__all__ = ["Result", "Scenario", "compare", "simulate", "sweep"]
+__all__ = ["Result", "Scenario", "compare", "find_capacity", "simulate", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> Any:
         from simulator.planning.compare import compare
 
         return compare
+    if name == "find_capacity":
+        from simulator.planning.capacity import find_capacity
+
+        return find_capacity
     if name == "sweep":
         from simulator.planning.sweep import sweep
 

@@ -127,6 +127,7 @@ GLOSSARY = {
     "mean_residence_s": "Little's law: mean first step to last token, from the requests",
     "num_gpus": "GPUs of all replicas",
     "price_per_gpu_hour": "$ per GPU and hour",
+    "cost_per_million_input_tokens": "$ for the duration / prompt tokens, per million",
     "cost_per_million_output_tokens": "$ for the duration / output tokens, per million",
     "cost_per_million_total_tokens": "$ for the duration / prompt and output tokens, per million",
     "attribution": "shares of TTFT, of the time after the first token (decode) and of the whole "

@@ -173,11 +173,13 @@ def _cost(resolved: Resolved, duration_s: float, tokens_in: int, tokens_out: int
     price = cluster.price_per_gpu_hour
     if price is None:
         price = resolved.gpu.price_per_gpu_hour
+    per_input = hardware.cost_per_million(price, gpus, duration_s, tokens_in)
     per_output = hardware.cost_per_million(price, gpus, duration_s, tokens_out)
     per_token = hardware.cost_per_million(price, gpus, duration_s, tokens_in + tokens_out)
     return {
         "num_gpus": gpus,
         "price_per_gpu_hour": price,
+        "cost_per_million_input_tokens": per_input,
         "cost_per_million_output_tokens": per_output,
         "cost_per_million_total_tokens": per_token,
     }

@@ -223,6 +223,7 @@ def _hardware(summary: dict[str, Any]) -> list[str]:
         line("MFU (%):", summary["mfu"] * 100),
         line("MBU (%):", summary["mbu"] * 100),
         line("Price ($/GPU/h):", float(summary["price_per_gpu_hour"])),
+        line("Cost ($/M input tokens):", summary["cost_per_million_input_tokens"]),
         line("Cost ($/M output tokens):", summary["cost_per_million_output_tokens"]),
         line("Cost ($/M total tokens):", summary["cost_per_million_total_tokens"]),
     ]
