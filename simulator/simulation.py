@@ -24,6 +24,7 @@ from simulator.schedulers.loader import load_policy
 from simulator.schedulers.orders import make_order
 from simulator.workload import build_requests
 from simulator.workload.requests import Requests
+from simulator.workload.streams import Purpose, Streams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +195,7 @@ def simulate_requests(
             "nothing but a preempted request's own blocks"
         )
     horizon_s = scenario.workload.horizon_s or np.inf
-    end_s, stopped = _run(fleet, scenario, horizon_s, progress, stop)
+    end_s, stopped = _run(fleet, resolved, horizon_s, progress, stop)
     if stopped:
         resolved = replace(resolved, scenario=_with_horizon(scenario, end_s))
         resolved.notes.append(
@@ -226,7 +227,7 @@ def event_log(
     resolved = result.resolved
     fleet = build_fleet(resolved, result.recording.requests, events=True)
     fleet.log_book.keep = keep
-    _run(fleet, resolved.scenario, min(until, resolved.scenario.workload.horizon_s or np.inf))
+    _run(fleet, resolved, min(until, resolved.scenario.workload.horizon_s or np.inf))
     return fleet.log_book.events(fleet.engine)
 
 
@@ -242,7 +243,7 @@ def rerun(
     )
     fleet = build_fleet(resolved, result.recording.requests)
     horizon_s = resolved.scenario.workload.horizon_s or np.inf
-    end_s, _ = _run(fleet, resolved.scenario, horizon_s)
+    end_s, _ = _run(fleet, resolved, horizon_s)
     return Result(resolved, fleet.recording(end_s))
 
 
@@ -314,7 +315,7 @@ def _ttft_limit_s(scenario: Scenario, requests: Requests) -> NDArray[np.float64]
 
 def _run(
     fleet: Fleet,
-    scenario: Scenario,
+    resolved: Resolved,
     horizon_s: float,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -324,7 +325,8 @@ def _run(
         sent = int(np.count_nonzero(~fleet.is_rejected() & (fleet.requests.arrival_s < horizon_s)))
         fleet.on_progress = lambda: progress(fleet.num_ended, sent)
     env = simpy.Environment()
-    router = ROUTERS[scenario.cluster.router]()
+    random = Streams(resolved.scenario.seed, resolved.replicate).generator(Purpose.ROUTING)
+    router = ROUTERS[resolved.scenario.cluster.router](random)
     env.process(sender(env, fleet, router, horizon_s))
     stopped_s = None
     if stop is None:

@@ -148,7 +148,7 @@ def run(
     """Send all requests through a router to a fleet, and let it finish."""
     made = fleet(requests, policy, **more)
     env = simpy.Environment()
-    way = ROUTERS[router]()
+    way = ROUTERS[router](np.random.default_rng(0))
     env.process(sender(env, made, way, horizon_s))
     env.run()
     made.advance(horizon_s)

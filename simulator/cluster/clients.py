@@ -40,13 +40,13 @@ def open_loop(env: simpy.Environment, fleet: Fleet, router: Router, rows: Rows) 
     """Send each request at its arrival time, whatever has become of those before."""
     if not router.reads_state or len(fleet.outstanding()) == 1:
         # Nobody looks at the fleet between two arrivals: it gets them all at once.
-        fleet.deliver(rows, router.choose(fleet, len(rows)))
+        fleet.deliver(rows, router.choose(fleet, rows))
         return
     arrival_s = fleet.requests.arrival_s[rows]
     for k in range(len(rows)):
         yield env.timeout(max(0.0, arrival_s[k] - env.now))
         fleet.advance(arrival_s[k])
-        fleet.deliver(rows[k : k + 1], router.choose(fleet, 1))
+        fleet.deliver(rows[k : k + 1], router.choose(fleet, rows[k : k + 1]))
 
 
 def closed_loop(
@@ -78,7 +78,7 @@ def closed_loop(
             before = sent_after[row]
             replica = NOBODY if before < 0 else int(fleet.engine.requests["replica"][before])
             if replica == NOBODY or not router.keeps_sessions:
-                replica = int(router.choose(fleet, 1)[0])
+                replica = int(router.choose(fleet, np.array([row]))[0])
             fleet.deliver_at(row, replica, now)
         next_s = clients.next_s()
         if fleet.advance(min(next_s, horizon_s), stop_at_end=True):

@@ -26,8 +26,10 @@ class Router(Protocol):
     reads_state: bool
     keeps_sessions: bool
 
-    def choose(self, fleet: Fleet, count: int) -> Rows:
-        """Replicas for the next `count` requests, (count,) int64."""
+    def __init__(self, random: np.random.Generator) -> None: ...
+
+    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+        """Replicas of the requests `rows`, which arrive now, (len(rows),) int64."""
 
 
 class RoundRobin:
@@ -36,17 +38,31 @@ class RoundRobin:
     reads_state = False
     keeps_sessions = False
 
-    def __init__(self) -> None:
+    def __init__(self, random: np.random.Generator) -> None:
         self._sent = 0
 
-    def choose(self, fleet: Fleet, count: int) -> Rows:
+    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """Go on where the last call ended."""
-        first, self._sent = self._sent, self._sent + count
-        return np.arange(first, first + count, dtype=np.int64) % len(fleet.outstanding())
+        first, self._sent = self._sent, self._sent + len(rows)
+        return np.arange(first, first + len(rows), dtype=np.int64) % len(fleet.outstanding())
 
 
-class LeastOutstanding:
-    """The replica with the fewest requests running and waiting.
+class Random:
+    """Any replica, each as likely."""
+
+    reads_state = False
+    keeps_sessions = False
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+
+    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+        """One number drawn for each request."""
+        return self._random.integers(len(fleet.outstanding()), size=len(rows), dtype=np.int64)
+
+
+class _Least:
+    """The replica with the least load.
 
     Among equals the turn goes round, so that an idle fleet does not load its first replica.
     """
@@ -54,19 +70,39 @@ class LeastOutstanding:
     reads_state = True
     keeps_sessions = False
 
-    def __init__(self) -> None:
+    def __init__(self, random: np.random.Generator) -> None:
         self._next = 0
 
-    def choose(self, fleet: Fleet, count: int) -> Rows:
+    def load(self, fleet: Fleet) -> NDArray[np.int64]:
+        """(R,) load of each replica, of which one more request adds at least 1."""
+        raise NotImplementedError
+
+    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """One at a time: each choice changes what the next one sees."""
-        outstanding = fleet.outstanding().copy()
-        chosen = np.empty(count, np.int64)
-        for k in range(count):
-            turn = np.roll(outstanding, -self._next)
-            chosen[k] = (int(turn.argmin()) + self._next) % len(outstanding)
-            outstanding[chosen[k]] += 1
-            self._next = (int(chosen[k]) + 1) % len(outstanding)
+        load = self.load(fleet).copy()
+        chosen = np.empty(len(rows), np.int64)
+        for k in range(len(rows)):
+            turn = np.roll(load, -self._next)
+            chosen[k] = (int(turn.argmin()) + self._next) % len(load)
+            load[chosen[k]] += 1
+            self._next = (int(chosen[k]) + 1) % len(load)
         return chosen
+
+
+class LeastOutstanding(_Least):
+    """The replica with the fewest requests running and waiting."""
+
+    def load(self, fleet: Fleet) -> NDArray[np.int64]:
+        """Requests delivered and not ended."""
+        return fleet.outstanding()
+
+
+class LeastKv(_Least):
+    """The replica with the fewest KV blocks in use."""
+
+    def load(self, fleet: Fleet) -> NDArray[np.int64]:
+        """Blocks that requests hold."""
+        return fleet.held_blocks()
 
 
 class SessionAffinity(LeastOutstanding):
@@ -75,8 +111,82 @@ class SessionAffinity(LeastOutstanding):
     keeps_sessions = True
 
 
+class PowerOfTwo:
+    """The less loaded of two replicas that are drawn (Mitzenmacher 2001)."""
+
+    reads_state = True
+    keeps_sessions = False
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+
+    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+        """Two different replicas drawn for each request; the first among equals."""
+        outstanding = fleet.outstanding().copy()
+        chosen = np.empty(len(rows), np.int64)
+        for k in range(len(rows)):
+            two = self._random.choice(len(outstanding), min(2, len(outstanding)), replace=False)
+            chosen[k] = two[outstanding[two].argmin()]
+            outstanding[chosen[k]] += 1
+        return chosen
+
+
+class PrefixAffinity(LeastOutstanding):
+    """The replica that was sent the longest piece of the same prompt before.
+
+    Load comes first where it is uneven, and a match has to be worth it, as in the
+    cache-aware policy of SGLang's gateway, with its default thresholds.  The router knows
+    what it has sent, not what the replicas have evicted since.
+    """
+
+    WORTH_SHARE = 0.3  # of the prompt that must match
+    UNEVEN_BY, UNEVEN_TIMES = 64, 1.5  # requests more, and times as many, than the least loaded
+
+    def __init__(self, random: np.random.Generator) -> None:
+        super().__init__(random)
+        self._sent: dict[int, int] = {}  # hash of a chain of pieces: the replica it went to last
+
+    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+        """One at a time, since each choice leaves its prompt behind."""
+        chosen = np.empty(len(rows), np.int64)
+        load = fleet.outstanding().copy()
+        for k, row in enumerate(rows.tolist()):
+            chains = _chains(fleet, row)
+            replica = self._match(chains, int(fleet.requests.prompt_tokens[row]))
+            uneven = load.max() - load.min() > self.UNEVEN_BY
+            if replica is None or (uneven and load.max() > self.UNEVEN_TIMES * load.min()):
+                replica = int(super().choose(fleet, rows[k : k + 1])[0])
+            self._sent.update(dict.fromkeys((chain for chain, _ in chains), replica))
+            load[replica] += 1
+            chosen[k] = replica
+        return chosen
+
+    def _match(self, chains: list[tuple[int, int]], prompt_tokens: int) -> int | None:
+        for chain, tokens in reversed(chains):
+            if chain in self._sent and tokens >= self.WORTH_SHARE * prompt_tokens:
+                return self._sent[chain]
+        return None
+
+
+def _chains(fleet: Fleet, row: int) -> list[tuple[int, int]]:
+    """Hash and length in tokens of each leading series of the prompt's shared pieces."""
+    requests = fleet.requests
+    if not len(requests.segment_offsets):
+        return []
+    first, last = requests.segment_offsets[row : row + 2].tolist()
+    found, chain, tokens = [], 0, 0
+    for tag, length in requests.segments[first:last].tolist():
+        chain, tokens = hash((chain, tag, length)), tokens + length
+        found.append((chain, tokens))
+    return found
+
+
 ROUTERS: dict[str, type[Router]] = {
     "round_robin": RoundRobin,
+    "random": Random,
     "least_outstanding": LeastOutstanding,
+    "least_kv": LeastKv,
+    "power_of_two": PowerOfTwo,
     "session_affinity": SessionAffinity,
+    "prefix_affinity": PrefixAffinity,
 }

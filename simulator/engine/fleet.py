@@ -234,6 +234,11 @@ class Fleet:
         """(R,) requests that each replica has: delivered and not ended."""
         return np.asarray(self.engine.replicas["outstanding"])
 
+    def held_blocks(self) -> NDArray[np.int64]:
+        """(R,) KV blocks that the requests of each replica hold."""
+        usable = self.engine.limits["usable_blocks"][0]
+        return np.asarray(usable - self.engine.replicas["free_blocks"], np.int64)
+
     def recording(self, end_s: float) -> Recording:
         """Everything that happened, up to `end_s`; requests arrive where clients send them."""
         result = self.log_book.recording(self.engine, self.requests, end_s)

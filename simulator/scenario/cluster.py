@@ -43,8 +43,17 @@ class ClusterSpec(Section):
     engine: Name = "vllm"
     engine_version: Annotated[Name, BeforeValidator(_quoted_version)] | None = None
     """release whose defaults and host time are used; null: the catalogue's newest"""
-    router: Literal["round_robin", "least_outstanding", "session_affinity"] = "round_robin"
-    """least_outstanding: fewest requests running and waiting; session_affinity: where the
-    session's turn before was, else least_outstanding"""
+    router: Literal[
+        "round_robin",
+        "random",
+        "least_outstanding",
+        "least_kv",
+        "power_of_two",
+        "session_affinity",
+        "prefix_affinity",
+    ] = "round_robin"
+    """least_outstanding: fewest requests running and waiting; least_kv: fewest KV blocks in use;
+    power_of_two: the less loaded of two drawn; session_affinity: where the session's turn before
+    was; prefix_affinity: where most of the same prompt was sent, if the load is not uneven"""
     price_per_gpu_hour: NonNegative | None = None
     """dollars; null: the catalogue's"""

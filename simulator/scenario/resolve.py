@@ -73,6 +73,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
         max_model_len=size.max_model_len,
         max_num_seqs=limits.max_num_seqs,
         max_num_batched_tokens=scheduler["max_num_batched_tokens"],
+        replicate=replicate,
         notes=notes,
     )
 

@@ -28,6 +28,7 @@ class Resolved:
     num_gpu_blocks, block_size : KV cache of a replica.
     max_model_len : most tokens of a request.
     max_num_seqs, max_num_batched_tokens : limits of a step.
+    replicate : number of the random sample that the machines draw from (routers do).
     notes : one sentence for each default taken and each departure from the engine.
     """
 
@@ -42,6 +43,7 @@ class Resolved:
     max_model_len: int
     max_num_seqs: int
     max_num_batched_tokens: int
+    replicate: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -24,9 +24,6 @@ KEYS: dict[str, tuple[Any, ...]] = {
 
 # Key -> values that are part of the contract but not simulated.
 VALUES: dict[str, tuple[Any, ...]] = {
-    "cluster.router": (
-        "random", "least_kv", "power_of_two", "prefix_affinity",
-    ),
     "scheduler.policy": ("sglang",),
     "scheduler.preemption": ("swap",),
 }  # fmt: skip

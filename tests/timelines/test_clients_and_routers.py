@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from engine_cases import digest, fleet, run, table
@@ -124,3 +126,54 @@ def test_bulk_delivery_is_delivery_one_by_one(router):
         made.deliver(np.array([row]), np.array([0]))
     made.advance(np.inf)
     assert digest(bulk.recording) == digest(made.recording(0.0))
+
+
+def placed(router: str, *rows: tuple[float, int, int], **more) -> list[int]:
+    """Replica of each request."""
+    return [row[0] for row in run(table(*rows), router=router, replicas=2, **more).times("replica")]
+
+
+def test_least_kv_looks_at_blocks_and_not_at_requests():
+    # r0 holds 4 blocks of 4 tokens on replica 0, r1 and r2 one each on replica 1, where there
+    # are more requests: r3 goes there all the same, while least_outstanding sends it to 0.
+    rows = ((0.0, 15, 8), (0.1, 1, 8), (0.2, 1, 8), (6.0, 1, 1))
+    assert placed("least_kv", *rows) == [0, 1, 1, 1]
+    # r2 finds one on each and goes round; r3 finds two on replica 0.
+    assert placed("least_outstanding", *rows) == [0, 1, 0, 1]
+
+
+def test_power_of_two_of_two_replicas_takes_the_less_loaded():
+    # Both are drawn each time.  r1 goes where r0 is not, r3 where r2 is not; all go on.
+    rows = [(0.1 * k, 4, 50) for k in range(4)]
+    chosen = placed("power_of_two", *rows)
+    assert chosen[0] != chosen[1]
+    assert chosen[2] != chosen[3]
+
+
+def test_random_spreads_evenly_and_repeats_itself():
+    rows = [(float(k), 1, 1) for k in range(400)]
+    chosen = placed("random", *rows)
+    # Binomial: 200 with a standard deviation of 10.
+    assert abs(sum(chosen) - 200) < 40
+    assert chosen == placed("random", *rows)
+    # Neighbours are alike about half the time.
+    assert 150 < sum(a == b for a, b in itertools.pairwise(chosen)) < 250
+
+
+def test_prefix_affinity_follows_the_longest_prompt_sent():
+    # Two documents of 8 tokens; r0 takes the first to replica 0, r1 the second to replica 1.
+    # r2 asks more about the first, r3 about the second, though the turn would be the other way.
+    # r4 shares only 4 of its 20 tokens, less than three tenths: to where fewest are, replica 0.
+    pieces = [[(1, 8)], [(2, 8)], [(2, 8), (3, 2)], [(1, 8), (4, 2)], [(2, 4), (5, 16)]]
+    rows = ((0.0, 8, 2), (0.1, 8, 2), (30.0, 10, 2), (60.0, 10, 2), (90.0, 20, 2))
+    done = run(table(*rows, pieces=pieces), router="prefix_affinity", replicas=2)
+    assert [row[0] for row in done.times("replica")] == [0, 1, 1, 0, 0]
+
+
+def test_prefix_affinity_yields_to_uneven_load():
+    # All ask about one document: 66 are on replica 0 when it has more than 64 above and more
+    # than 1.5 times the other, which then gets the next.
+    rows = [(0.001 * k, 8, 4) for k in range(70)]
+    pieces = [[(1, 8)]] * 70
+    done = run(table(*rows, pieces=pieces), router="prefix_affinity", replicas=2, max_num_seqs=70)
+    assert [row[0] for row in done.times("replica")].index(1) == 65
