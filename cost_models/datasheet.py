@@ -6,6 +6,7 @@ median.
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def load(gpu: Gpu, engine: str, dtype: str, without: tuple[str, ...] = ()) -> Ca
     ]
     if not names:
         raise InputError(f"no GPU is measured under {engine} in {dtype}; choose another type.")
-    measured = [(known_gpu(name), calibration.load(name, engine, dtype)) for name in names]
+    measured = [(known_gpu(name), calibration.without_grids(name, engine, dtype)) for name in names]
     first = measured[0][1]
     head_dims = _common([{d.head_dim for d in found.decode} for _, found in measured])
     heads = _common(
@@ -105,7 +106,7 @@ def _scaled(measured: list[tuple[Gpu, dict[str, float]]], gpu: Gpu, dtype: str) 
             peaks = [of.peak_flops(dtype) for of, _ in measured]
             value = _mean(values / peaks) * gpu.peak_flops(dtype)
         else:
-            value = float(np.median(values))
+            value = float(median(values.tolist()))
         result[name] = float(f"{value:.5g}")
     return result
 
