@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cost_models import fit, forms
+from cost_models import checks, fit, forms
 from cost_models.calibrate_batches import calibrate_effects, calibrate_small
 from cost_models.calibration import AllReduce, Calibration, Decode, DecodeHeads, Gemm, Prefill
 from cost_models.catalog import Gpu
@@ -29,7 +29,6 @@ GRID_TOKENS_TOLERANCE = 0.1
 GRID_SMALLEST_WIDTH = 256
 GRID_SMALLEST_CONTEXT = 16
 FEWEST_GRID_ROWS = 2000  # a smaller profile gets the roofline alone
-REGIMES = {"decode (m to 64)": (1, 64), "mixed (m to 1024)": (65, 1024), "prefill": (1025, 10**9)}
 
 
 def _fill(grid: Array) -> tuple[Array, int]:
@@ -78,7 +77,7 @@ def _permille(grid: Array) -> list[list[int]]:
 
 def calibrate_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[Gemm, dict[str, Any]]:
     """Roofline and grid of the matrix products, and how well they fit."""
-    roofline, at_bound = fit.fit_gemm(table, gpu, dtype)
+    roofline, at_bound, undecided = fit.fit_gemm(table, gpu, dtype)
     width = DTYPE_BYTES[dtype]
     used = table[(table["n"] >= GRID_SMALLEST_WIDTH) & (table["k"] >= GRID_SMALLEST_WIDTH)]
     used = used[used["m"] <= max(GRID_TOKENS)]
@@ -89,15 +88,12 @@ def calibrate_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[Gemm, dic
     report: dict[str, Any] = {
         "roofline": fit.error_summary(predicted[wide], measured[wide]),
         "at_bound": at_bound,
+        "undecided": undecided,
         "weight_bandwidth_pct_of_peak": round(
             100 * roofline["weight_bytes_per_s"] / gpu.memory_bandwidth_bytes_per_s, 1
         ),
         "flops_pct_of_peak": round(100 * roofline["flops_per_s"] / gpu.peak_flops(dtype), 1),
     }
-    for name, (low, high) in REGIMES.items():
-        inside = wide & used["m"].between(low, high).to_numpy()
-        if inside.any():
-            report[f"roofline, {name}"] = fit.error_summary(predicted[inside], measured[inside])
     if len(used) < FEWEST_GRID_ROWS:
         return Gemm(roofline=roofline), report
 
@@ -130,13 +126,14 @@ def calibrate_decode(
     slowest_launch_s: float = fit.SLOWEST_LAUNCH_S,
 ) -> tuple[Decode, dict[str, Any]]:
     """Roofline and grids of decode attention with one head size."""
-    roofline, at_bound = fit.fit_decode(table, gpu, kv_dtype, slowest_launch_s)
+    roofline, at_bound, undecided = fit.fit_decode(table, gpu, kv_dtype, slowest_launch_s)
     used = table[table["context"] >= GRID_SMALLEST_CONTEXT]
     predicted = forms.decode_attention_s(roofline, **fit.decode_inputs(used, kv_dtype))
     share = roofline["kv_bytes_per_s"] / gpu.memory_bandwidth_bytes_per_s
     report: dict[str, Any] = {
         "roofline": fit.error_summary(predicted, fit.column(used, "seconds")),
         "at_bound": at_bound,
+        "undecided": undecided,
         "kv_bandwidth_pct_of_peak": round(100 * share, 1),
     }
     if len(used) < FEWEST_GRID_ROWS // 4:
@@ -170,13 +167,16 @@ def calibrate_prefill(
     """A fit of prefill attention for each split of heads."""
     fits, predicted, measured, used_flops = [], [], [], []
     at_bound: dict[str, int] = {}
+    undecided: dict[str, int] = {}
     for (num_heads, num_kv_heads, head_dim), rows in fit.groups(
         table, "num_heads", "num_kv_heads", "head_dim"
     ):
-        parameters, bounds = fit.fit_prefill(rows, gpu, slowest_launch_s)
+        parameters, bounds, open_ = fit.fit_prefill(rows, gpu, slowest_launch_s)
+        for name in open_:
+            undecided[name] = undecided.get(name, 0) + 1
         for name in bounds:
             at_bound[name] = at_bound.get(name, 0) + 1
-        used = rows[(rows["seqs"] <= 16) & (rows["chunk"] >= 16)]
+        used = fit.prefill_rows(rows)
         predicted.append(forms.prefill_attention_s(parameters, **fit.prefill_inputs(used)))
         measured.append(fit.column(used, "seconds"))
         used_flops.append(parameters["flops_per_s"])
@@ -191,6 +191,7 @@ def calibrate_prefill(
     report: dict[str, Any] = {
         "fit": fit.error_summary(np.concatenate(predicted), np.concatenate(measured)),
         "fits_at_bound": at_bound,
+        "fits_undecided": undecided,
         "median_flops_pct_of_peak": round(
             100 * float(np.median(used_flops)) / gpu.peak_flops("bf16"), 1
         ),
@@ -238,7 +239,7 @@ def calibrate(profile: Profile, gpu: Gpu) -> Calibration:
     if not profile.small.empty:
         elementwise, report["norms and activations"] = calibrate_small(profile.small, gpu)
     report["rejected_rows"] = dict(sorted(profile.rejected.items()))
-    return Calibration(
+    fitted = Calibration(
         schema_version=1,
         gpu=profile.gpu,
         engine=profile.engine,
@@ -254,3 +255,5 @@ def calibrate(profile: Profile, gpu: Gpu) -> Calibration:
         effects=effects,
         report=report,
     )
+    report.update(checks.of(profile, fitted, gpu))
+    return fitted.model_copy(update={"report": report})

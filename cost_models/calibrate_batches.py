@@ -52,10 +52,11 @@ def _uneven(rows: pd.DataFrame, gpu: Gpu, report: dict[str, Any]) -> UnevenBatch
     """The roofline of uneven batches of the head size that most rows have."""
     head_dim = int(rows["head_dim"].mode()[0])
     rows = rows[rows["head_dim"] == head_dim]
-    roofline, at_bound = fit.fit_decode(rows, gpu, KV_DTYPE)
+    roofline, at_bound, undecided = fit.fit_decode(rows, gpu, KV_DTYPE)
     predicted = forms.decode_attention_s(roofline, **fit.decode_inputs(rows, KV_DTYPE))
     report["uneven batches"] = fit.error_summary(predicted, fit.column(rows, "seconds"))
     report["uneven batches, at bound"] = at_bound
+    report["uneven batches, undecided"] = undecided
     return UnevenBatches(head_dim=head_dim, **roofline)
 
 

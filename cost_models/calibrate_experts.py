@@ -58,11 +58,12 @@ def _dtype(table: pd.DataFrame, gpu: Gpu, dtype: str) -> ExpertDtype:
                 microseconds=[float(f"{value * 1e6:.4g}") for value in seconds],
             )
         )
-    roofline, at_bound = _roofline(used, gpu, dtype)
+    roofline, at_bound, undecided = _roofline(used, gpu, dtype)
     report: dict[str, Any] = {
         "roofline": fit.error_summary(_predict(roofline, used, dtype), fit.column(used, "seconds")),
         "left-out shapes": _shapes_left_out(used, gpu, dtype),
         "at_bound": at_bound,
+        "undecided": undecided,
     }
     if left_out:
         joined = np.concatenate(left_out)
@@ -78,7 +79,7 @@ def _left_out(tokens: fit.Array, seconds: fit.Array) -> fit.Array:
     return result
 
 
-def _roofline(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[dict[str, float], list[str]]:
+def _roofline(table: pd.DataFrame, gpu: Gpu, dtype: str) -> fit.Fit:
     bandwidth = gpu.memory_bandwidth_bytes_per_s
     # 4-bit weights are computed in bf16, or in fp8 where the GPU has 4-bit units.
     unit = ("fp8" if "fp4" in gpu.peak_flops_per_s else "bf16") if dtype == "mxfp4" else dtype
@@ -109,7 +110,7 @@ def _shapes_left_out(table: pd.DataFrame, gpu: Gpu, dtype: str) -> dict[str, flo
         seen, unseen = table[third != part], table[third == part]
         if not len(seen) or not len(unseen):
             continue
-        params, _ = _roofline(seen, gpu, dtype)
+        params = _roofline(seen, gpu, dtype).parameters
         predicted.append(_predict(params, unseen, dtype))
         measured.append(fit.column(unseen, "seconds"))
     if not measured:

@@ -7,7 +7,7 @@ the data did not decide it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,42 @@ SLOWEST_LAUNCH_S = 5e-5  # of an attention kernel
 OUTLIER_SCALE = 0.1  # log-ratios beyond this weigh linearly, not squared
 
 
+UNDECIDED = 0.5  # standard error of a parameter's logarithm from which data do not decide it
+
+
+class Fit(NamedTuple):
+    """What a fit found.
+
+    Attributes
+    ----------
+    parameters : the values.
+    at_bound : names of those at a bound of what is possible.
+    undecided : names of those that the rows leave open by half or more.
+    """
+
+    parameters: dict[str, float]
+    at_bound: list[str]
+    undecided: list[str]
+
+
 def column(table: pd.DataFrame, name: str) -> Array:
     """A column as float64."""
     return table[name].to_numpy(dtype=np.float64)
+
+
+def gemm_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Products that a fit is made of: those of models, not of slivers."""
+    return table[(table["n"] >= 512) & (table["k"] >= 512) & (table["m"] <= 16384)]
+
+
+def decode_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Decodes that a fit is made of."""
+    return table[(table["seqs"] <= 1024) & (table["context"] >= 16)]
+
+
+def prefill_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Prefills that a fit is made of: few chunks at a time, as schedulers give them."""
+    return table[(table["seqs"] <= 16) & (table["chunk"] >= 16)]
 
 
 def groups(table: pd.DataFrame, *names: str) -> Iterator[tuple[list[int], pd.DataFrame]]:
@@ -48,10 +81,8 @@ def error_summary(predicted: Array, measured: Array) -> dict[str, float]:
     }
 
 
-def fit(
-    predict: Callable[[dict[str, float]], Array], measured: Array, bounds: Bounds
-) -> tuple[dict[str, float], list[str]]:
-    """Parameters that bring `predict` nearest to `measured`, and those at a bound."""
+def fit(predict: Callable[[dict[str, float]], Array], measured: Array, bounds: Bounds) -> Fit:
+    """Parameters that bring `predict` nearest to `measured`, and which of them are doubtful."""
     names = list(bounds)
     low, guess, high = (np.log([bounds[name][i] for name in names]) for i in range(3))
 
@@ -74,12 +105,17 @@ def fit(
         name: float(f"{value:.{SIGNIFICANT_DIGITS}g}")
         for name, value in parameters(found.x).items()
     }
-    return rounded, at_bound
+    _, singular, turned = np.linalg.svd(found.jac, full_matrices=False)
+    freedom = max(1, len(measured) - len(names))
+    scatter = (turned / np.maximum(singular, 1e-12)[:, None]) ** 2
+    error = np.sqrt(scatter.sum(axis=0) * 2 * found.cost / freedom)
+    undecided = [name for name, size in zip(names, error, strict=True) if size > UNDECIDED]
+    return Fit(rounded, at_bound, undecided)
 
 
-def fit_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[dict[str, float], list[str]]:
+def fit_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> Fit:
     """The roofline of matrix products, from those of 512 rows and columns and more."""
-    used = table[(table["n"] >= 512) & (table["k"] >= 512) & (table["m"] <= 16384)]
+    used = gemm_rows(table)
     m, n, k = (column(used, name) for name in ("m", "n", "k"))
     bandwidth, peak = gpu.memory_bandwidth_bytes_per_s, gpu.peak_flops(dtype)
     bounds: Bounds = {
@@ -96,9 +132,9 @@ def fit_gemm(table: pd.DataFrame, gpu: Gpu, dtype: str) -> tuple[dict[str, float
 
 def fit_decode(
     table: pd.DataFrame, gpu: Gpu, kv_dtype: str, slowest_launch_s: float = SLOWEST_LAUNCH_S
-) -> tuple[dict[str, float], list[str]]:
+) -> Fit:
     """The roofline of decode attention for one head size."""
-    used = table[(table["seqs"] <= 1024) & (table["context"] >= 16)]
+    used = decode_rows(table)
     inputs = decode_inputs(used, kv_dtype)
     bandwidth = gpu.memory_bandwidth_bytes_per_s
     bounds: Bounds = {
@@ -134,11 +170,9 @@ def prefill_inputs(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def fit_prefill(
-    table: pd.DataFrame, gpu: Gpu, slowest_launch_s: float = SLOWEST_LAUNCH_S
-) -> tuple[dict[str, float], list[str]]:
+def fit_prefill(table: pd.DataFrame, gpu: Gpu, slowest_launch_s: float = SLOWEST_LAUNCH_S) -> Fit:
     """Prefill attention of one split of heads, from up to 16 chunks of 16 tokens and more."""
-    used = table[(table["seqs"] <= 16) & (table["chunk"] >= 16)]
+    used = prefill_rows(table)
     inputs = prefill_inputs(used)
     peak = gpu.peak_flops("bf16")
     bounds: Bounds = {

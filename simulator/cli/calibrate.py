@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from cost_models.catalog import Gpu
 
 
+PICTURES = (".png", ".svg", ".pdf")
+
+
 def calibrate(
     out: Annotated[Path, typer.Option(help="The JSON file to write.")],
     profile: Annotated[
@@ -32,6 +35,10 @@ def calibrate(
             help="Fit the engine's own time instead, to JSON of vllm bench serve --save-result or "
             "a CSV of measured runs; give it once per file.",
         ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw measured over fitted: .png, .svg or .pdf."),
     ] = None,
     tp: Annotated[int | None, typer.Option(min=1, help="Of JSON results that do not say.")] = None,
     engine: Annotated[str, typer.Option(help="The engine whose kernels were measured.")] = "vllm",
@@ -71,12 +78,21 @@ def calibrate(
     if gpu is None:
         raise InputError("--gpu: say which GPU of the catalogue the profile measures.")
     device = catalog.gpu(gpu)
+    if plot is not None and (dtype in ("experts", "mla") or plot.suffix not in PICTURES):
+        raise InputError(
+            f"--plot {plot}: give a .png, .svg or .pdf file, and a profile of dense kernels."
+        )
     if dtype == "experts":
         _experts(profile, device, engine, engine_version, out)
         return
     if dtype == "mla":
         _latent(profile, device, engine, engine_version, out)
         return
+    if profile != aiconfigurator.SOURCE and not Path(profile).exists():
+        raise InputError(
+            f"{profile}: no such file or folder; give {aiconfigurator.SOURCE} for the installed "
+            "package, a folder of tables, or a CSV of your own."
+        )
     if profile.endswith(".csv"):
         measured = own_csv.read(Path(profile), device, engine, dtype, engine_version)
     elif vidur.is_one(profile):
@@ -85,6 +101,10 @@ def calibrate(
         measured = aiconfigurator.read(profile, device, engine, dtype, engine_version)
     fitted = fitting.calibrate(measured, device)
     out.write_text(dump(fitted), encoding="utf-8")
+    if plot is not None:
+        from simulator.report.plots.calibration import plot_calibration
+
+        plot_calibration(measured, fitted).savefig(plot, dpi=150)
     _print(fitted.report, fitted.versions, out)
 
 

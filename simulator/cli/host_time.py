@@ -17,7 +17,7 @@ def fit_host_time(
     out: Path,
 ) -> None:
     """Fit, write the file and print how far off the runs are before and after."""
-    from simulator.cli.progress import ProgressBar
+    from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.errors import InputError
     from simulator.validation.host_fit import fit_host
     from simulator.validation.measured import CannotSimulateError
@@ -30,6 +30,7 @@ def fit_host_time(
             if isinstance(row, CannotSimulateError):
                 raise InputError(f"{path}: cannot be simulated: {row}")
             rows.append(row)
+    announce_compilation()
     with ProgressBar("fitting", "simulations") as bar:
         found = fit_host(rows, bar)
     out.write_text(found.dump(), encoding="utf-8")

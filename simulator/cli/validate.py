@@ -52,7 +52,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate measured runs and print how far off the predictions are."""
-    from simulator.cli.progress import ProgressBar
+    from simulator.cli.progress import ProgressBar, announce_compilation
     from simulator.validation import score
     from simulator.validation.read import read
 
@@ -71,6 +71,7 @@ def validate(
         "weight_dtype": weight_dtype,
         "kv_dtype": kv_dtype,
     }
+    announce_compilation()
     rows = [row for path in measured for row in read(path, given)]
     with ProgressBar("rows") as bar:
         scores = score.validate(rows, lambda done: bar(done, len(rows)), host, beside)
