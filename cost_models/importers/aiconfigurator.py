@@ -27,8 +27,10 @@ GEMM_DTYPES = {"bf16": "bfloat16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 HEAD_DIMS = (64, 128, 256)  # of the models in use; others are few and thinly measured
 
-# A product of one token that takes this many times one in bf16 waits for its launch.
+# Products of few tokens that take this many times those in bf16 wait for their launches; some
+# kernels are slow for one token alone.
 LAUNCH_FACTOR = 3.0
+FEW_TOKENS = (2, 64)
 STAND_INS = ("sglang", "trtllm")  # whose tables are timed in a graph, the nearest kernels first
 
 
@@ -99,11 +101,12 @@ def _gemm(raw: pd.DataFrame, dtype: str, rejected: dict[str, int]) -> pd.DataFra
 
 def _waits_for_launches(raw: pd.DataFrame, dtype: str) -> bool:
     """Whether products of a type were timed kernel by kernel, not in a graph."""
-    one = raw[raw["m"] == 1].pivot_table(index=["n", "k"], columns="gemm_dtype", values="latency")
+    few = raw[raw["m"].between(*FEW_TOKENS)]
+    times = few.pivot_table(index=["m", "n", "k"], columns="gemm_dtype", values="latency")
     name = GEMM_DTYPES[dtype]
-    if dtype == "bf16" or name not in one:
+    if dtype == "bf16" or name not in times:
         return False
-    ratio = (one[name] / one[GEMM_DTYPES["bf16"]]).median()
+    ratio = (times[name] / times[GEMM_DTYPES["bf16"]]).median()
     return bool(ratio > LAUNCH_FACTOR)
 
 
