@@ -182,7 +182,7 @@ def test_fewer_bytes_per_token_lift_the_cap_that_kv_memory_sets(tmp_path):
     path = tmp_path / "scenario.yaml"
     path.write_text(yaml.safe_dump(scenario))
     result = compare(
-        path,
+        path, "--out", tmp_path / "out",
         "--variant", "mha: model=llama-2-7b",
         "--variant", "gqa: model=llama-3.1-8b",
         "--variant", "gqa fp8: model={name: llama-3.1-8b, kv_dtype: fp8}",
