@@ -10,10 +10,10 @@ from cost_models import StepCost
 from simulator.conformance.workload import RecordedCase
 from simulator.engine import log
 from simulator.engine.fleet import Fleet
-from simulator.engine.state import PAGED, PREFIX
+from simulator.engine.queue import ARRIVAL_ORDER, Order
+from simulator.engine.state import BY_PRIORITY, PAGED, PREFIX
 from simulator.recording import FINISHED, REJECTED
 from simulator.schedulers import chunked_prefill
-from simulator.schedulers.orders import make_order
 
 Record = dict[str, Any]
 
@@ -42,7 +42,7 @@ def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]
             config["max_num_batched_tokens"], config["max_num_seqs"]
         ),
         compose=chunked_prefill.compose,
-        order=make_order(config["policy"], case.requests),
+        order=_order(case),
         events=True,
     )
     rows = np.flatnonzero(~fleet.is_rejected())
@@ -67,6 +67,13 @@ def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]
         "preemptions": int(outcome.preemptions.sum()),
     }
     return steps, requests, end
+
+
+def _order(case: RecordedCase) -> Order:
+    """The queue's order, with what vLLM does where two requests are alike in all: see victims."""
+    if case.config["policy"] == "priority":
+        return Order(BY_PRIORITY, case.requests.priority.astype(np.float64))
+    return ARRIVAL_ORDER
 
 
 def _steps(case: RecordedCase, fleet: Fleet) -> list[dict[str, Any]]:

@@ -25,9 +25,9 @@ NEVER = np.inf
 # Allocators (kv_cache/).
 PAGED, CONTIGUOUS, PREFIX = 0, 1, 2
 
-# Orders of the waiting queue (schedulers/orders.py): in order of arrival; by `order_key`, also
-# with vLLM's choice of victims; by what is left of it; by its distance from the arrival; by the
-# service of the tenant.
+# Orders of the waiting queue (schedulers/orders.py): in order of arrival; by `order_key`; the
+# same with vLLM's victims on a full tie, for replays; by what is left of it; by its distance
+# from the arrival; by the service of the tenant.
 FCFS, BY_KEY, BY_PRIORITY, BY_REMAINING, BY_DEADLINE, FAIR = 0, 1, 2, 3, 4, 5
 
 REQUEST = np.dtype(

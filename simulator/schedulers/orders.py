@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.queue import ARRIVAL_ORDER, Order
-from simulator.engine.state import BY_DEADLINE, BY_KEY, BY_PRIORITY, BY_REMAINING, FAIR
+from simulator.engine.state import BY_DEADLINE, BY_KEY, BY_REMAINING, FAIR
 from simulator.errors import InputError
 from simulator.schedulers.loader import load_attr
 from simulator.workload.requests import Requests
@@ -47,7 +47,7 @@ def make_order(
     if name == "srpt":
         return Order(BY_REMAINING, requests.predicted_tokens)
     if name == "priority":
-        return Order(BY_PRIORITY, requests.priority.astype(np.float64))
+        return Order(BY_KEY, requests.priority.astype(np.float64))
     if name == "edf":
         return Order(BY_DEADLINE, ttft_limit_s)
     return Order(BY_KEY, _own_key(name, requests, base_dir))

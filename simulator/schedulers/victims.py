@@ -15,7 +15,9 @@ def choose_victim(engine: Engine, r: int) -> int:
     fcfs and fair: the latest admitted.  Were it the tenant that has been served most, two
     tenants could take each other's blocks in turn for ever, since service changes who that
     is.  Another order: the last by (key, arrival, id), the key being what it would be in the
-    queue now; under priority on a full tie the first in the list, as vLLM's ``max`` has it.
+    queue now.  vLLM's ``max`` over priority and arrival takes the first in the list on a full
+    tie, which its recordings show; real arrivals never tie, and where those of a scenario do,
+    two requests could take each other's blocks in turn for ever, so that only replays do so.
     """
     members = num_running(engine, r)
     if engine.limits[0].order in (FCFS, FAIR):

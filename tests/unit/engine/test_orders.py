@@ -199,16 +199,27 @@ def test_fair_takes_blocks_from_the_latest_admitted_so_that_somebody_ends():
     assert (done.recording.outcome.status == FINISHED).all()
 
 
-def test_on_a_full_tie_the_last_name_is_preempted_and_under_priority_the_first_in_the_list():
-    # Both predicted alike and there at once, 6 blocks of 2: at 7 tokens one must go.
+def test_on_a_full_tie_the_last_name_is_preempted():
+    # Alike in all, 6 blocks of 2: at 7 tokens one must go.
     tight = {"block_size": 2, "usable_blocks": 6, "max_num_seqs": 2, "max_model_len": 12}
     requests = table((0.0, 4, 6), (0.0, 4, 6))
-    for order, preempted in (
-        ("sjf", [(0,), (1,)]),
-        ("srpt", [(0,), (1,)]),
-        ("priority", [(1,), (0,)]),
-    ):
-        assert run(requests, order=order, **tight).times("preemptions") == preempted
+    for order in ("sjf", "srpt", "priority"):
+        assert run(requests, order=order, **tight).times("preemptions") == [(0,), (1,)]
+
+
+def test_requests_alike_in_all_do_not_preempt_each_other_for_ever():
+    # r3 and r4 tie under priority: were the first in the list the victim, as in vLLM, they would
+    # take each other's blocks before either prompt is done.
+    requests = table(
+        (1.25, 19, 2), (1.25, 21, 6), (3.25, 14, 6), (5.25, 22, 12), (5.25, 24, 13),
+        (5.25, 12, 10), (12.25, 12, 3), priority=[2, 1, 2, 0, 0, 2, 1],
+    )  # fmt: skip
+    done = run(
+        requests, order="priority", block_size=1, usable_blocks=42, max_num_seqs=5,
+        max_num_batched_tokens=21, max_model_len=42, reserve_full_isl=0,
+        long_prefill_token_threshold=3, horizon_s=1e3,
+    )  # fmt: skip
+    assert (done.recording.outcome.status == FINISHED).all()
 
 
 @pytest.mark.parametrize("order", ["srpt", "edf", "fair"])
