@@ -39,6 +39,7 @@ class Outcome:
     preemptions: NDArray[np.int64]
     recomputed_tokens: NDArray[np.int64]  # lost at preemptions and not found in the cache
     cached_tokens: NDArray[np.int64]  # found in the prefix cache, computed by others
+    swapped_blocks: NDArray[np.int64]  # KV blocks copied to host memory and back
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Steps:
     end_s: NDArray[np.float64]  # start_s + gpu_s + host_s (synchronous scheduling)
     gpu_s: NDArray[np.float64]
     host_s: NDArray[np.float64]
-    scheduled_tokens: NDArray[np.int32]  # useful tokens (no padding, no finished rows)
+    scheduled_tokens: NDArray[np.int32]  # useful tokens (no padding, no rejected drafts)
     padding_tokens: NDArray[np.int32]  # computed beside them: padding of a static batch
     bubble_seqs: NDArray[np.int32]  # finished rows that a static batch still computes
     decode_seqs: NDArray[np.int32]  # useful sequences with one token of decode
@@ -64,6 +65,7 @@ class Steps:
     largest_gap_blocks: NDArray[np.int32]  # most free blocks in one piece (paged: all of them)
     kv_tokens: NDArray[np.int64]  # KV slots of those blocks that hold a token
     preempted: NDArray[np.int32]  # requests preempted while composing this step
+    rejected_tokens: NDArray[np.int32]  # drafted by speculation and found wrong
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -110,6 +112,8 @@ class Recording:
     usable_kv_blocks : blocks a replica can hand out (num_gpu_blocks - 1 when paged).
     replicas : number of replicas.
     reservations : None where blocks are taken as they are filled.
+    transfer_s : seconds that steps of all replicas waited for KV that preemptions copied.
+    stored_blocks, loaded_blocks : copied to and from the prefix cache's second tier.
     """
 
     requests: Requests
@@ -122,3 +126,6 @@ class Recording:
     block_size: int
     replicas: int
     reservations: Reservations | None = None
+    transfer_s: float = 0.0
+    stored_blocks: int = 0
+    loaded_blocks: int = 0

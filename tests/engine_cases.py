@@ -23,7 +23,10 @@ from simulator.schedulers.orders import make_order
 from simulator.workload.requests import Requests
 
 ORDERS = ("fcfs", "sjf", "srpt", "priority", "edf", "fair")
-POLICIES = ("static", "continuous", "orca", "chunked_prefill")
+POLICIES = ("static", "continuous", "orca", "sglang", "chunked_prefill")
+# chunked_prefill with options, compiled apart from it.
+WITH_OPTIONS = ("step_options", "offloading")
+VLLM_V1 = ("chunked_prefill", *WITH_OPTIONS)
 ALLOCATORS = {
     "paged": PAGED, "contiguous": CONTIGUOUS, "contiguous_oracle": CONTIGUOUS,
     "buddy": CONTIGUOUS, "prefix": PREFIX,
@@ -101,6 +104,7 @@ def fleet(
     coast: bool = True,
     frontend_s: float = 0.0,
     ttft_limit_s: Any = None,
+    preferred_sizes: Sequence[int] = (),
     **limits: float,
 ) -> Fleet:
     """A fleet in which nothing has happened: 4 seats, 16 tokens per step, ample KV."""
@@ -110,12 +114,13 @@ def fleet(
         "max_num_batched_tokens": 16,
         "max_model_len": 1 << 40,
         "block_size": 4,
-        "usable_blocks": 1 << 40,
+        "usable_blocks": 1 << 30,
         "chunked_prefill": 1,
         "reserve_full_isl": 1,
         "allocator": ALLOCATORS[allocator],
         "buddy": allocator == "buddy",
         "hold_finished": static,
+        "hash_when_computed": policy == "sglang",
         **limits,
     }
     if isinstance(policy, str):
@@ -130,6 +135,7 @@ def fleet(
         order=make_order(order, requests, ttft_limit_s=ttft_limit_s),
         reserves_declared=static,
         oracle=allocator == "contiguous_oracle",
+        preferred_sizes=preferred_sizes,
         events=events,
     )
     if not coast:

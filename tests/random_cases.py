@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from engine_cases import ORDERS, RESERVING, Run, run, table
+from engine_cases import ORDERS, RESERVING, VLLM_V1, Run, run, table
 from hypothesis import strategies as st
 
 from simulator.kv_cache import buddy
 from simulator.kv_cache.prefix import output_tag, own_tag
+from simulator.schedulers.releases import RULES
 
 WHOLE_PROMPTS = ("continuous", "orca")
 LONG_ENOUGH_S = 5e4  # no case needs a twentieth of it; who is not done by then never will be
@@ -123,15 +124,45 @@ def _limits(dice: Dice, policy: str, longest: int) -> dict[str, Any]:
             "batch_size": dice.integer(1, seats),
             "max_wait_s": dice.choice([0.0, 0.3, 2.0]),
             "stream": dice.integer(0, 1),
+            "preferred_sizes": [dice.integer(1, seats) for _ in range(dice.integer(0, 2))],
         }
+    elif policy == "offloading":
+        options |= {
+            "allocator": "prefix",
+            "chunked_prefill": True,
+            "offload_blocks": dice.integer(1, 12),
+            "copy_s_per_block": 0.25,
+        }
+    elif policy == "sglang":  # its chunks are of a page or more
+        options["allocator"] = dice.choice(["paged", "prefix"])
+        options["max_num_batched_tokens"] = max(budget, block_size)
+        needed += 2  # the pages that it keeps beyond the longest request
     else:
         options["allocator"] = dice.choice(["paged", "paged", "prefix", "prefix", *RESERVING])
         if options["allocator"] == "buddy":  # most times the largest piece is there
             needed = dice.choice([int(buddy.rounded(np.array(needed))), needed])
     options["usable_blocks"] = needed + dice.integer(0, 5)
-    if policy == "chunked_prefill" and options["allocator"] not in RESERVING:
-        options["depth"] = dice.choice([1, 1, 2])  # 2: asynchronous scheduling
+    if policy in VLLM_V1:
+        if options["allocator"] not in RESERVING:
+            options["depth"] = dice.choice([1, 1, 2])  # 2: asynchronous scheduling
+        options |= RULES[dice.choice(list(RULES))].limits()
+    if policy == "step_options":
+        options |= _step_options(dice, synchronous=options.get("depth", 1) == 1)
+    if policy == "continuous" and options["allocator"] == "paged":  # preemption swap, or not
+        options["host_blocks"] = dice.choice([0, 3, 100])
+        options["copy_s_per_block"] = dice.choice([0.25, 0.013])
     return options
+
+
+def _step_options(dice: Dice, *, synchronous: bool) -> dict[str, Any]:
+    return {
+        "num_speculative_tokens": dice.integer(0, 4) if synchronous else 0,
+        "acceptance_rate": dice.choice([0.0, 0.6, 1.0]),
+        "draft_cost": 0.25,
+        "structured_share": dice.choice([0.0, 0.5]),
+        "grammar_s_per_seq": 0.25,
+        "luck": dice.integer(0, 9),
+    }
 
 
 def _pieces(dice: Dice, row: int, prompt: int) -> list[tuple[int, int]]:

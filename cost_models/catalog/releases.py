@@ -69,6 +69,7 @@ class Release(BaseModel):
     enable_prefix_caching: bool
     watermark: float = Field(ge=0, lt=1)
     scheduler_reserve_full_isl: bool
+    scheduler_rules: str
     block_size: int = Field(gt=0)
     fp8_kv_read_as_bf16: bool = False
     batch_limits: list[BatchLimits] = Field(min_length=1)
@@ -97,6 +98,8 @@ class EngineDefaults:
     async_scheduling : the next step is scheduled while the GPU works on this one.
     enable_prefix_caching, watermark, scheduler_reserve_full_isl, block_size : of the
         scheduler and its KV cache.
+    scheduler_rules : release whose scheduler this one's is taken to be: the nearest before it
+        that was read and run.
     fp8_kv_read_as_bf16 : attention over an fp8 KV cache takes as long as over a bf16 one.
     host : the engine's own time per step and per sequence, scheduled synchronously.
     source : where the values come from.
@@ -112,6 +115,7 @@ class EngineDefaults:
     enable_prefix_caching: bool
     watermark: float
     scheduler_reserve_full_isl: bool
+    scheduler_rules: str
     block_size: int
     fp8_kv_read_as_bf16: bool
     host: HostTime

@@ -51,7 +51,8 @@ def has_room(engine: Engine, r: int) -> bool:
     """Whether the logs can take one more step of replica `r` and what it brings."""
     if engine.counters[NUM_STEPS] >= engine.steps.shape[0]:
         return False
-    if engine.counters[NUM_GAPS] + engine.running.shape[1] > engine.gaps_s.shape[0]:
+    most_gaps = engine.running.shape[1] * (1 + engine.limits[0].num_speculative_tokens)
+    if engine.counters[NUM_GAPS] + most_gaps > engine.gaps_s.shape[0]:
         return False
     if engine.counters[NUM_LOSSES] + engine.running.shape[1] > engine.losses.shape[0]:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,16 @@ from cost_models import StepCost
 from cost_models.kernel import CostTables
 from simulator.engine import state
 from simulator.engine.log import EVENT
-from simulator.engine.state import NEVER, NOBODY, Engine, FairShares, PrefixPool, Records
+from simulator.engine.state import (
+    NEVER,
+    NOBODY,
+    Engine,
+    FairShares,
+    OffloadPool,
+    PrefixPool,
+    Records,
+    SwapSpace,
+)
 
 CACHE_LINE_BYTES = 64
 LOG_STEPS = 1 << 16  # rows of the step log between two drains
@@ -42,6 +51,7 @@ def allocate(
     tenants: int,
     cost: CostTables,
     events: bool,
+    preferred_sizes: Sequence[int] = (),
 ) -> Engine:
     """An engine in which nothing has happened yet.
 
@@ -50,8 +60,10 @@ def allocate(
     requests : their number; `longest`: most tokens that one of them can come to.
     segments : (G, 2) int64 tag and length of the pieces of prompts.
     tenants : how many share the queue by service; 0 under another order than fair.
+    preferred_sizes : of static batches.
     """
     seats = min(max(int(limits["max_num_seqs"][0]), int(limits["batch_size"][0])), requests)
+    drafts = int(limits["num_speculative_tokens"][0])
     fleet = np.zeros(replicas, state.REPLICA)
     for link in ("queue_root", "inbox_head", "inbox_tail"):
         fleet[link] = NOBODY
@@ -74,7 +86,8 @@ def allocate(
         flights=np.zeros((replicas, 2), state.STEP),
         emitters=np.zeros((replicas, 2, seats), np.int64),
         steps=np.zeros(LOG_STEPS, state.STEP),
-        gaps_s=np.zeros(LOG_STEPS + seats, np.float64),
+        # The busiest step brings so many, see `advance.has_room`.
+        gaps_s=np.zeros(LOG_STEPS + seats * (1 + drafts), np.float64),
         losses=np.zeros(LOG_LOSSES + seats, state.LOSS),
         ended=np.zeros(requests, np.int64),
         # The log must take the busiest step, see `advance.has_room`.
@@ -88,7 +101,37 @@ def allocate(
             roots=np.full((replicas, tenants), NOBODY),
             last_left=np.zeros(replicas, np.int64),
         ),
+        swap=_swap_space(limits[0], replicas, requests),
+        offload=_offload_pool(limits[0], replicas),
+        preferred_sizes=np.array(sorted(preferred_sizes), np.int64),
+        drafts=np.zeros(requests if drafts else 0, np.int64),
+        policy_memory=np.zeros((replicas, 8), np.float64),
         cost=cost,
+    )
+
+
+def _swap_space(limits: np.void, replicas: int, requests: int) -> SwapSpace:
+    """Nobody is swapped out."""
+    pools = np.zeros(replicas, state.HOST_POOL)
+    pools["queue_root"] = NOBODY
+    pools["free_blocks"] = limits["host_blocks"]
+    return SwapSpace(
+        pools=pools,
+        requests=np.zeros(requests if limits["host_blocks"] else 0, state.HOST_KV),
+    )
+
+
+def _offload_pool(limits: np.void, replicas: int) -> OffloadPool:
+    """A second tier that holds nothing."""
+    size = int(limits["offload_blocks"])
+    replicas = replicas if size else 0
+    entries = np.zeros((replicas, size + 1), state.HOST_BLOCK)
+    ring = np.arange(size + 1)
+    entries["newer"], entries["older"] = np.roll(ring, -1), np.roll(ring, 1)
+    return OffloadPool(
+        evicted=np.zeros((replicas, int(limits["usable_blocks"]) if replicas else 0), np.int64),
+        entries=entries,
+        buckets=np.full((replicas, 1 << (2 * size).bit_length()), NOBODY, np.int32),
     )
 
 

@@ -111,6 +111,9 @@ class LogBook:
             usable_kv_blocks=int(engine.limits["usable_blocks"][0]),
             block_size=int(engine.limits["block_size"][0]),
             replicas=len(engine.replicas),
+            transfer_s=float(engine.replicas["transfer_s"].sum()),
+            stored_blocks=int(engine.replicas["stored_blocks"].sum()),
+            loaded_blocks=int(engine.replicas["loaded_blocks"].sum()),
         )
 
     def _gaps(self, in_turns: bool) -> InterTokenGaps:
@@ -138,8 +141,12 @@ def _outcome(engine: Engine, end_s: float) -> Outcome:
     columns["arrival_s"][(status == recording.UNFINISHED) & (table["replica"] < 0)] = np.nan
     if not engine.limits["stream"][0]:  # nobody has seen anything of a batch that still runs
         columns["first_token_s"][status != recording.FINISHED] = np.nan
+    swapped_blocks = np.zeros(len(table), np.int64)
+    if len(engine.swap.requests):
+        swapped_blocks = np.ascontiguousarray(engine.swap.requests["moved_blocks"])
     return Outcome(
         status=status,
+        swapped_blocks=swapped_blocks,
         generated_tokens=table["known_tokens"] - table["in_flight"] - table["prompt_tokens"],
         **columns,
     )

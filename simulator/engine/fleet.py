@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from simulator.engine.state import (
     Engine,
 )
 from simulator.kv_cache import buddy
+from simulator.kv_cache.prefix import ALL_BLOCKS
 from simulator.kv_cache.shareable import shareable_blocks
 from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording, Reservations
 from simulator.workload.requests import Requests
@@ -64,6 +65,7 @@ class Fleet:
         the pool is too small could never start.
     oracle : a contiguous allocator reserves the prompt and the real output, which nobody can
         know, in place of the declared max_tokens.
+    preferred_sizes : of static batches, which then do not wait for more requests.
     events : keep an event log, for conformance and integrity checks; switches coasting off.
     """
 
@@ -79,6 +81,7 @@ class Fleet:
         order: Order = ARRIVAL_ORDER,
         reserves_declared: bool = False,
         oracle: bool = False,
+        preferred_sizes: Sequence[int] = (),
         events: bool = False,
     ) -> None:
         self.requests = requests
@@ -94,6 +97,7 @@ class Fleet:
             tenants=len(requests.class_names) if order.kind == FAIR else 0,
             cost=cost,
             events=events,
+            preferred_sizes=preferred_sizes,
         )
         self._run = runner(compose)
         self.log_book = LogBook()
@@ -103,11 +107,12 @@ class Fleet:
         self._reject_hopeless(reserves_declared)
 
     def _longest(self, limits: Mapping[str, float]) -> int:
-        """Most tokens that a request comes to."""
+        """Most tokens that a request comes to, with drafts that it may not keep."""
         if not len(self.requests):
             return 0
         longest = int((self.requests.prompt_tokens + self.requests.output_tokens).max())
-        return min(longest, int(limits["max_model_len"]))
+        drafts = int(limits.get("num_speculative_tokens", 0))
+        return min(longest + drafts, int(limits["max_model_len"]))
 
     def _describe_requests(self, order: Order) -> None:
         table, requests = self.engine.requests, self.requests
@@ -125,6 +130,8 @@ class Fleet:
         if self.engine.limits["allocator"][0] == PREFIX:
             block_size = int(self.engine.limits["block_size"][0])
             table["shareable_blocks"] = shareable_blocks(requests, block_size)
+            if self.engine.limits["offload_blocks"][0]:  # it keeps all that is evicted
+                table["shareable_blocks"] = ALL_BLOCKS
         if order.kind not in (FCFS, FAIR):
             table["order_key"] = order.key
             table["id_rank"] = requests.id_rank()

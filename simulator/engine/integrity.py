@@ -26,6 +26,7 @@ class _Replica:
         self.running: list[int] = []
         self.waiting = 0
         self.preempted = 0
+        self.host_blocks = 0
         self.chunks: dict[int, int] = {}  # of the step being composed
         self.flights: list[dict[str, Any]] = []  # launched, not committed
         self.steps: list[dict[str, Any]] = []  # committed
@@ -54,6 +55,9 @@ class _Audit:
         self.known = list(self.prompt)
         self.computed = [0] * n
         self.held = [0] * n
+        self.on_host = [0] * n  # blocks in host memory
+        self.copied = [0] * n  # blocks copied there and back
+        self.drafts = [0] * n  # in the step being composed
         self.scheduled = [0] * n
         self.lost = [0] * n
         self.hits = [0] * n
@@ -89,8 +93,16 @@ class _Audit:
             self._seat(replica, request, value)
         elif kind == log.PREEMPT:
             self._preempt(replica, request)
+        elif kind == log.SWAP_OUT:
+            self._swap_out(replica, request)
+        elif kind == log.SWAP_IN:
+            self._swap_in(replica, request)
+        elif kind == log.DRAFT:
+            self.drafts[request] = value
         elif kind == log.SCHEDULE:
             replica.chunks[request] = value
+        elif kind == log.ACCEPT:
+            self._accept(replica.flights[0], request, value, time_s)
         elif kind == log.LAUNCH:
             self._launch(replica, value, time_s)
         elif kind == log.FINISH:
@@ -134,10 +146,33 @@ class _Audit:
 
     def _preempt(self, replica: _Replica, request: int) -> None:
         self.lost[request] += self.computed[request]
+        self.drafts[request] = 0
         self.computed[request] = self.held[request] = 0
         replica.running.remove(request)
         replica.waiting += 1
         replica.preempted += 1
+
+    def _swap_out(self, replica: _Replica, request: int) -> None:
+        self.on_host[request] = self.blocks_for(self.computed[request])
+        self.copied[request] += self.on_host[request]
+        self.held[request] = 0
+        replica.running.remove(request)
+        replica.waiting += 1
+        replica.preempted += 1
+        replica.host_blocks += self.on_host[request]
+        room = int(self.limits["host_blocks"])
+        self.expect(
+            replica.host_blocks <= room,
+            f"{replica.host_blocks} blocks are in host memory, which has room for {room}",
+        )
+
+    def _swap_in(self, replica: _Replica, request: int) -> None:
+        self.expect(self.on_host[request] > 0, f"request {request} is not in host memory")
+        replica.host_blocks -= self.on_host[request]
+        self.copied[request] += self.on_host[request]
+        self.on_host[request] = 0
+        replica.running.append(request)
+        replica.waiting -= 1
 
     def _leave(self, replica: _Replica, request: int) -> None:
         self.held[request] = self.computed[request] = 0
@@ -162,12 +197,15 @@ class _Audit:
                     self.held[request] = self.blocks_for(longest)
         elif limits["allocator"] != CONTIGUOUS:
             for request in replica.chunks:
-                self.held[request] = self.blocks_for(self.computed[request])
+                needed = self.blocks_for(self.computed[request] + self.drafts[request])
+                self.held[request] = max(self.held[request], needed)
         tokens = sum(replica.chunks.values())
+        drafts = sum(self.drafts[request] for request in replica.chunks)
         seats = limits["batch_size"] if limits["hold_finished"] else limits["max_num_seqs"]
         if not limits["hold_finished"]:
             budget = int(limits["max_num_batched_tokens"])
-            self.expect(tokens <= budget, f"a step of {tokens} tokens exceeds {budget}")
+            in_all = tokens + drafts
+            self.expect(in_all <= budget, f"a step of {in_all} tokens exceeds {budget}")
         self.expect(len(replica.running) <= seats, f"{len(replica.running)} run on {seats} seats")
         sampling = [i for i in replica.chunks if self.computed[i] == self.known[i]]
         for request in sampling:
@@ -184,12 +222,24 @@ class _Audit:
                 "shared_blocks": sum(self.shared[i] for i in replica.running),
                 "preempted": replica.preempted,
                 "sampled_tokens": len(sampling),
+                "rejected_tokens": drafts,
                 "unsampled": sampling,
                 "idle": [i for i in replica.running if i not in replica.chunks],
             }
         )
+        for request in replica.chunks:
+            self.drafts[request] = 0
         replica.chunks = {}
         replica.preempted = 0
+
+    def _accept(self, flight: dict[str, Any], request: int, tokens: int, time_s: float) -> None:
+        self.computed[request] += tokens
+        self.known[request] += tokens
+        self.scheduled[request] += tokens
+        self.token_s[request] += [time_s] * tokens
+        flight["scheduled_tokens"] += tokens
+        flight["sampled_tokens"] += tokens
+        flight["rejected_tokens"] -= tokens
 
     def _sample(self, flight: dict[str, Any], time_s: float) -> None:
         for request in flight["unsampled"]:
@@ -264,8 +314,13 @@ class _Audit:
         before_arrival = outcome.replica[i] < 0
         expected = int(status != 0 and not (status == REJECTED and before_arrival))
         self.expect(ends == expected, f"request {i} ended {ends} times, its status is {status}")
+        copied = int(outcome.swapped_blocks[i])
+        self.expect(
+            copied == self.copied[i], f"request {i}: {self.copied[i]} blocks copied, not {copied}"
+        )
         if status != FINISHED:
             return
+        self.expect(self.on_host[i] == 0, f"request {i} ended in host memory")
         times = self.token_s[i]
         self.expect(len(times) == outcome.generated_tokens[i], f"request {i}: {len(times)} tokens")
         first, last = (times[0], times[-1]) if times else (np.nan, np.nan)

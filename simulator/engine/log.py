@@ -13,14 +13,17 @@ from simulator.engine.state import NUM_EVENTS, Engine
 
 # Kinds of events, in the order in which a step can produce them.
 ARRIVE, REJECT, PREEMPT, ADMIT, RESUME, SCHEDULE, LAUNCH, FIRST_TOKEN, FINISH, COMMIT = range(10)
+SWAP_OUT, SWAP_IN = 10, 11  # in the place of PREEMPT and RESUME
+DRAFT, ACCEPT = 12, 13  # before SCHEDULE, and before FINISH
 
 EVENT = np.dtype(
     [
         ("kind", "i8"),
         ("replica", "i8"),
         ("request", "i8"),  # -1 for LAUNCH and COMMIT
-        ("value", "i8"),  # SCHEDULE: tokens; PREEMPT: for whom; LAUNCH, COMMIT: free blocks;
-        #                   ADMIT, RESUME: tokens found in the prefix cache
+        ("value", "i8"),  # SCHEDULE: tokens; PREEMPT, SWAP_OUT: for whom; LAUNCH, COMMIT: free
+        #                   blocks; ADMIT, RESUME: tokens found in the prefix cache;
+        #                   DRAFT, ACCEPT: tokens
         ("time_s", "f8"),
     ],
     align=True,

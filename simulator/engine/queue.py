@@ -90,6 +90,13 @@ def push(engine: Engine, r: int, i: int) -> None:
 @njit
 def push_front(engine: Engine, r: int, i: int) -> None:
     """A request that was preempted: ahead of all under fcfs, else by its key."""
+    give_front_key(engine, r, i)
+    _insert(engine, r, i)
+
+
+@njit
+def give_front_key(engine: Engine, r: int, i: int) -> None:
+    """Key of a request that is to come before all others of its queue."""
     replica = engine.replicas[r]
     order = engine.limits[0].order
     if order in (FCFS, FAIR):
@@ -97,7 +104,6 @@ def push_front(engine: Engine, r: int, i: int) -> None:
         replica.front_key -= 1.0
     else:
         engine.requests[i].key = key_now(engine, i)
-    _insert(engine, r, i)
 
 
 @njit

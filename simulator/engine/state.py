@@ -57,7 +57,7 @@ REQUEST = np.dtype(
         ("id_rank", "i8"),  # last tie-break
         ("left", "i8"),  # children in the queue's heap
         ("right", "i8"),
-        ("next", "i8"),  # successor in the inbox
+        ("next", "i8"),  # successor in the inbox, or among those who let others pass
         ("order_key", "f8"),  # what `key` comes from under an order other than fcfs
         ("segment_start", "i8"),  # ... and the position in the prompt at which that starts
         # fourth: the rest
@@ -99,6 +99,13 @@ REPLICA = np.dtype(
         ("gpu_free_s", "f8"),  # end of the last of them
         ("committed_s", "f8"),  # end of the last committed step
         ("preempted", "i8"),  # in the step being composed
+        ("drafted_tokens", "i8"),  # in the step being composed, by speculation
+        ("extra_gpu_s", "f8"),  # time on the GPU that this step takes beside its price ...
+        ("extra_host_s", "f8"),  # ... and of the engine's own code
+        ("transfer_s", "f8"),  # so far, of KV that preemptions copied to host memory and back
+        ("evicted_blocks", "i8"),  # from the prefix cache, not yet taken over by its second tier
+        ("stored_blocks", "i8"),  # copied to the second tier so far ...
+        ("loaded_blocks", "i8"),  # ... and from there
         ("step_running", "i8"),  # members of the running list in the latest step
         # static batches
         ("padded_tokens", "i8"),  # length every prompt of the batch is padded to; 0: none
@@ -119,6 +126,11 @@ LIMITS = np.dtype(
         ("long_prefill_token_threshold", "i8"),
         ("chunked_prefill", "i8"),
         ("reserve_full_isl", "i8"),
+        # rules of earlier releases, see simulator.schedulers.releases
+        ("cap_alone", "i8"),
+        ("self_preemption_ends_scan", "i8"),
+        ("unhashed_last", "i8"),
+        ("skips_unchunkable", "i8"),
         ("order", "i8"),  # FCFS ... FAIR, also when choosing victims
         ("max_queue", "i8"),
         ("allocator", "i8"),
@@ -127,7 +139,18 @@ LIMITS = np.dtype(
         ("max_wait_s", "f8"),  # static
         ("hold_finished", "i8"),  # static: finished rows keep their seat
         ("stream", "i8"),  # static: 0: results come back with the batch
+        ("host_blocks", "i8"),  # room for swapped-out KV in host memory
+        ("copy_s_per_block", "f8"),  # to copy a block there or back
+        ("offload_blocks", "i8"),  # room for evicted prefixes in host memory
+        # options of the step, see simulator.schedulers.step_options
+        ("num_speculative_tokens", "i8"),
+        ("acceptance_rate", "f8"),
+        ("draft_cost", "f8"),  # of a draft's step, as a share of the model's
+        ("structured_share", "f8"),
+        ("grammar_s_per_seq", "f8"),
+        ("luck", "i8"),  # seed of what is drawn from a hash
         ("coast", "i8"),  # jump over steps that only decode
+        ("hash_when_computed", "i8"),  # prefix allocator: not already when it is scheduled
         ("depth", "i8"),  # steps in flight: 1 synchronous, 2 asynchronous scheduling
         ("count_steps", "i8"),  # the clock counts steps, for recordings that do
     ],
@@ -158,6 +181,7 @@ STEP = np.dtype(
         ("kv_blocks", "i4"),
         ("largest_gap_blocks", "i4"),
         ("preempted", "i4"),
+        ("rejected_tokens", "i4"),
     ],
     align=True,
 )
@@ -178,6 +202,21 @@ BLOCK = np.dtype(
 
 # A request without its KV blocks: from the loss to its next token; see recording.Losses.
 LOSS = np.dtype([("request", "i8"), ("from_s", "f8"), ("until_s", "f8")], align=True)
+# KV in host memory: of a replica, and of a request.
+HOST_POOL = np.dtype([("queue_root", "i8"), ("free_blocks", "i8")], align=True)
+HOST_KV = np.dtype([("held_blocks", "i8"), ("moved_blocks", "i8")], align=True)
+
+# A block of the prefix cache's second tier.
+HOST_BLOCK = np.dtype(
+    [
+        ("hash", "i8"),
+        ("older", "i4"),  # neighbours in the LRU
+        ("newer", "i4"),
+        ("bucket_after", "i4"),
+        ("used", "i4"),
+    ],
+    align=True,
+)
 
 # Places in `Engine.counters`.
 NUM_STEPS, NUM_GAPS, NUM_EVENTS, NUM_ENDED, NUM_LOSSES = 0, 1, 2, 3, 4
@@ -223,6 +262,35 @@ class FairShares(Struct):
     last_left: NDArray[np.int64]
 
 
+class SwapSpace(Struct):
+    """KV that preemptions moved to host memory.
+
+    Attributes
+    ----------
+    pools : (R,) HOST_POOL free blocks, and the heap of those who wait to come back
+    requests : (N,) HOST_KV blocks there, and blocks copied so far, out and in; (0,) for a
+        replica without room in host memory
+    """
+
+    pools: Records
+    requests: Records
+
+
+class OffloadPool(Struct):
+    """The prefix cache's second tier in host memory; all arrays are empty without one.
+
+    Attributes
+    ----------
+    evicted : (R, E) int64 hashes that the GPU has evicted, a ring
+    entries : (R, H + 1) HOST_BLOCK; the last is the anchor of the circular LRU
+    buckets : (R, T) int32 first block of each bucket of the hash table, T a power of 2
+    """
+
+    evicted: NDArray[np.int64]
+    entries: Records
+    buckets: NDArray[np.int32]
+
+
 class Engine(Struct):
     """Everything that a kernel can read or write.
 
@@ -244,6 +312,12 @@ class Engine(Struct):
     extents : (R, S, 2) int64 start and end block of contiguous reservations
     prefix : the blocks of the prefix allocator
     shares : the tenants' service under the order fair
+    swap : KV in host memory
+    offload : evicted prefixes in host memory
+    preferred_sizes : (K,) int64 sizes of static batches that need not wait, ascending
+    drafts : (N,) int64 tokens that speculation adds to a request's step; (0,) without
+    policy_memory : (R, 8) float64 what a policy keeps from step to step, its own to use; 0
+        at first
     cost : prices of a step
     """
 
@@ -263,4 +337,9 @@ class Engine(Struct):
     extents: NDArray[np.int64]
     prefix: PrefixPool
     shares: FairShares
+    swap: SwapSpace
+    offload: OffloadPool
+    preferred_sizes: NDArray[np.int64]
+    drafts: NDArray[np.int64]
+    policy_memory: NDArray[np.float64]
     cost: CostTables

@@ -6,6 +6,7 @@ from cost_models.jit import inlined, njit
 from cost_models.kernel import step_time
 from simulator.engine import fair, log
 from simulator.engine.queue import drop_ended, push
+from simulator.engine.speculation import accept_drafts
 from simulator.engine.state import (
     CONTIGUOUS,
     DONE,
@@ -140,6 +141,12 @@ def launch(engine: Engine, r: int, now: float) -> bool:
             prefill_kv,
             decode_seqs + prefill_seqs,
         )
+    step.gpu_s += replica.extra_gpu_s
+    step.host_s += replica.extra_host_s
+    replica.extra_gpu_s = 0.0
+    replica.extra_host_s = 0.0
+    step.rejected_tokens = replica.drafted_tokens
+    replica.drafted_tokens = 0
     replica.preempted = 0
     start_flight(engine, r, place, now)
     replica.pending += 1
@@ -201,13 +208,15 @@ def commit(engine: Engine, r: int) -> int:
     step = engine.flights[r, replica.oldest]
     emitters = engine.emitters[r, replica.oldest]
     end = step.end_s
-    streaming = ended = left = delivered = 0
+    streaming = ended = left = delivered = accepted = 0
     if limits.order == FAIR:
         fair.charge_outputs(engine, r, replica.oldest)
     for k in range(step.sampled_tokens):
         i = emitters[k]
         request = engine.requests[i]
         request.in_flight -= 1
+        if engine.drafts.shape[0] > 0:
+            accepted += accept_drafts(engine, r, i, end)
         visible = request.known_tokens - request.in_flight
         if request.state == DONE:
             request.known_tokens -= 1
@@ -228,7 +237,11 @@ def commit(engine: Engine, r: int) -> int:
         if not streams and request.lost_s < NEVER and request.state == RUNNING:
             _note_recovery(engine, i, end)
         request.last_token_s = end
-        if limits.depth == 2 and limits.allocator == PREFIX and request.state == RUNNING:
+        if (
+            (limits.depth == 2 or limits.hash_when_computed)
+            and limits.allocator == PREFIX
+            and request.state == RUNNING
+        ):
             # Only now is the token known, and with it the hash of the block it may fill.
             register_full(engine, r, i, request.computed_tokens - request.in_flight)
         if visible == request.end_tokens:
@@ -243,7 +256,9 @@ def commit(engine: Engine, r: int) -> int:
         _leave(engine, r)
     if replica.done > 0 and replica.done == replica.running:
         ended += _finish_batch(engine, r, end)
-    step.sampled_tokens = delivered
+    step.sampled_tokens = delivered + accepted
+    step.scheduled_tokens += accepted
+    step.rejected_tokens -= accepted
     step.streaming_seqs = streaming
     step.gap_s = end - replica.committed_s
     engine.steps[engine.counters[NUM_STEPS]] = step

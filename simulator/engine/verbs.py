@@ -9,15 +9,17 @@ else 0.
 Reading: `num_running`, `running_at`, `num_waiting`, `head`, `cached_tokens`,
 `wanted_tokens`, and the records themselves (``engine.requests[i].prompt_tokens``,
 ``engine.limits[0]``).
-Writing: `admit`, `grow`, `preempt`, `sleep_until`; for static batches `seat`, `hold`,
-`pad_batch`.  The engine itself delivers, finishes and releases.
+Writing: `admit`, `grow`, `preempt`, `retract`, `sleep_until`; for static batches `seat`, `hold`,
+`pad_batch`; `simulator.engine.swap`, `offload` and `speculation` have those for KV in
+host memory and for drafts.  The engine itself
+delivers, finishes and releases.
 """
 
 from __future__ import annotations
 
 from cost_models.jit import inlined, njit
 from simulator.engine import log
-from simulator.engine.queue import pop, push_front
+from simulator.engine.queue import pop, push, push_front
 from simulator.engine.state import CONTIGUOUS, NEVER, PREFIX, RUNNING, Engine
 from simulator.kv_cache import contiguous, prefix
 from simulator.kv_cache.paged import blocks_for
@@ -71,18 +73,22 @@ def grow(engine: Engine, r: int, i: int, tokens: int) -> bool:
     replica = engine.replicas[r]
     block_size = engine.limits[0].block_size
     end = request.computed_tokens + tokens
-    if end > request.held_blocks * block_size and not _take_blocks(engine, r, i, end):
+    if end > request.held_blocks * block_size and not take_blocks(engine, r, i, end):
         return False
     request.computed_tokens = end
     request.scheduled_tokens += tokens
     replica.kv_tokens += tokens
-    if engine.limits[0].allocator == PREFIX and end >= (request.full_blocks + 1) * block_size:
+    if (
+        engine.limits[0].allocator == PREFIX
+        and end >= (request.full_blocks + 1) * block_size
+        and not engine.limits[0].hash_when_computed
+    ):
         prefix.register_full(engine, r, i, min(end, request.known_tokens - request.in_flight))
     return True
 
 
 @njit
-def _take_blocks(engine: Engine, r: int, i: int, tokens: int) -> bool:
+def take_blocks(engine: Engine, r: int, i: int, tokens: int) -> bool:
     """Blocks for the first `tokens` tokens of request `i`; False if they are not there."""
     request = engine.requests[i]
     replica = engine.replicas[r]
@@ -158,10 +164,17 @@ def admit(
     if limits.allocator == PREFIX:
         prefix.share_found(engine, r, i, hits)
         request.computed_tokens = cached
-        found_again = min(cached, request.recomputed_tokens)  # of what a preemption lost
-        request.recomputed_tokens -= found_again
-        request.cached_tokens += cached - found_again
+        count_found(engine, i, cached)
     return grow(engine, r, i, tokens)
+
+
+@inlined
+def count_found(engine: Engine, i: int, cached: int) -> None:
+    """Count tokens found in the prefix cache: less to recompute, or computed by others."""
+    request = engine.requests[i]
+    found_again = min(cached, request.recomputed_tokens)  # of what a preemption lost
+    request.recomputed_tokens -= found_again
+    request.cached_tokens += cached - found_again
 
 
 @njit
@@ -207,19 +220,39 @@ def preempt(engine: Engine, r: int, i: int, beneficiary: int) -> int:
     Its KV is lost and will be recomputed, its outputs are kept.  Returns the tokens that
     it had in this step, for the budget to get back.
     """
+    refund = _lose_kv(engine, r, i, beneficiary)
+    push_front(engine, r, i)
+    return refund
+
+
+@njit
+def retract(engine: Engine, r: int, i: int) -> None:
+    """Like `preempt`, but under fcfs to the end of the queue."""
+    _lose_kv(engine, r, i, i)
+    push(engine, r, i)
+
+
+@njit
+def _lose_kv(engine: Engine, r: int, i: int, beneficiary: int) -> int:
+    """Take the KV and the seat of request `i`; the tokens that it had in this step."""
     request = engine.requests[i]
-    replica = engine.replicas[r]
     refund = request.scheduled_tokens
-    log.record(engine, log.PREEMPT, r, i, beneficiary, replica.clock_s)
+    log.record(engine, log.PREEMPT, r, i, beneficiary, engine.replicas[r].clock_s)
     if engine.limits[0].allocator == PREFIX:
         prefix.make_findable(engine, r, i)
     release(engine, r, i)
     request.recomputed_tokens += request.computed_tokens - refund
     request.computed_tokens = 0
     request.scheduled_tokens = 0
-    request.preemptions += 1
-    if request.lost_s == NEVER:
-        request.lost_s = replica.clock_s
+    lose_seat(engine, r, i)
+    return int(refund)
+
+
+@njit
+def lose_seat(engine: Engine, r: int, i: int) -> None:
+    """Take request `i` off the running list because others need its KV blocks."""
+    replica = engine.replicas[r]
+    request = engine.requests[i]
     running = engine.running[r]
     place = 0
     while running[place] != i:
@@ -227,9 +260,10 @@ def preempt(engine: Engine, r: int, i: int, beneficiary: int) -> int:
     replica.running -= 1
     for k in range(place, replica.running):
         running[k] = running[k + 1]
+    request.preemptions += 1
+    if request.lost_s == NEVER:
+        request.lost_s = replica.clock_s
     replica.preempted += 1
-    push_front(engine, r, i)
-    return int(refund)
 
 
 @njit

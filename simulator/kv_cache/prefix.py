@@ -29,7 +29,7 @@ ALL_BLOCKS = 2**31 - 1
 
 
 @njit
-def _mix(chain: int, value: int) -> int:
+def mix(chain: int, value: int) -> int:
     """Fold a value into a hash; wraps modulo 2^64."""
     mixed = (np.int64(chain) ^ np.int64(value)) * _MULTIPLIER
     mixed = (mixed ^ (mixed >> _SHIFT)) * _MULTIPLIER
@@ -87,7 +87,7 @@ def block_hash(
             origin = request.prompt_tokens
             stop = end
         length = min(end, stop) - position
-        chain = _mix(_mix(_mix(chain, tag), position - origin), length)
+        chain = mix(mix(mix(chain, tag), position - origin), length)
         position += length
     return chain, segment, start
 
@@ -139,6 +139,11 @@ def _forget(engine: Engine, r: int, block: int) -> None:
     else:
         blocks[row.bucket_after].bucket_before = row.bucket_before
     row.hashed = 0
+    notes = engine.offload.evicted
+    if notes.shape[0] > 0:
+        replica = engine.replicas[r]
+        notes[r, replica.evicted_blocks % notes.shape[1]] = row.hash
+        replica.evicted_blocks += 1
 
 
 @njit
@@ -301,10 +306,22 @@ def release(engine: Engine, r: int, i: int) -> None:
             replica.kv_tokens += engine.limits[0].block_size
             continue
         replica.free_blocks += 1
-        if k < request.full_blocks:
+        if k < request.full_blocks or engine.limits[0].unhashed_last:
             _link_after(engine, r, block, blocks[anchor].free_before)
         else:
             _link_after(engine, r, block, front)
             front = block
     replica.seated -= 1
     engine.prefix.seats[r, replica.seated] = request.seat
+
+
+@njit
+def forget_behind(engine: Engine, r: int, i: int, tokens: int) -> None:
+    """Have what request `i`, about to be released, holds behind `tokens` tokens never found."""
+    request = engine.requests[i]
+    table = engine.prefix.tables[r, request.seat]
+    while request.full_blocks * engine.limits[0].block_size > tokens:
+        request.full_blocks -= 1
+        block = engine.prefix.blocks[r, table[request.full_blocks]]
+        if block.hashed and block.users == 1:
+            _forget(engine, r, table[request.full_blocks])

@@ -23,6 +23,7 @@ REQUEST_COLUMNS = {
     "preemptions": "times that it lost its KV blocks and started over",
     "recomputed_tokens": "tokens computed again because of preemptions",
     "cached_tokens": "prompt tokens found in the prefix cache",
+    "swapped_blocks": "KV blocks copied to host memory and back (preemption swap)",
     "queue_ms": "admitted_s - arrival_s, milliseconds",
     "ttft_ms": "time to first token: first_token_s - arrival_s, milliseconds",
     "tpot_ms": "(finished_s - first_token_s) / (generated_tokens - 1), milliseconds; "
@@ -55,6 +56,7 @@ STEP_COLUMNS = {
     "kv_tokens": "slots of these blocks that hold a token",
     "preempted": "requests preempted while the step was composed",
     "kv_reserved_tokens": "tokens for which these blocks are reserved (contiguous allocators only)",
+    "rejected_tokens": "tokens drafted by speculation that the model disagreed with",
 }
 
 _STATISTICS = "mean, median, std (population) and p50, p90, p95, p99 of"
@@ -94,6 +96,12 @@ GLOSSARY = {
     "*_normalised_latency_ms": f"{_STATISTICS} end-to-end latency per output token",
     "preemptions": "times that a request lost its KV blocks",
     "recomputed_tokens": "tokens computed again because of preemptions",
+    "swapped_bytes": "KV copied to host memory and back, all GPUs of a replica",
+    "preemption_lost_s": "time of the replicas that preemptions cost: copies, and lost tokens "
+    "computed again at the price of a full prefill step",
+    "offload_stored_bytes": "KV copied to the prefix cache's second tier, all GPUs of a replica",
+    "offload_loaded_bytes": "KV copied from there",
+    "offload_load_s": "time of the replicas that steps waited for it",
     "prefix_hit_rate": "share of prompt tokens found in the prefix cache",
     "mean_batch_size": "running requests, mean over step time",
     "max_batch_size": "the same at most",
@@ -105,6 +113,8 @@ GLOSSARY = {
     "decode_stall_share": "share of running requests' time in steps that give them no token",
     "tail_bubble_share": "share of slot-steps spent on finished rows of a static batch",
     "padding_share": "share of computed tokens that are padding",
+    "draft_acceptance": "share of the tokens drafted by speculation that were kept",
+    "tokens_per_decode": "output tokens per step and decoding sequence: 1 without speculation",
     "kv_usage_mean": "KV blocks held / usable, over time",
     "kv_usage_peak": "the same at most",
     "kv_capacity_tokens": "tokens that the KV blocks of all replicas hold",

@@ -37,6 +37,8 @@ class StepFigures:
         which give them no token (a prefill of others goes first).
     tail_bubble_share : share of slot-steps spent on finished rows of a static batch.
     padding_share : share of computed tokens that are padding of a static batch.
+    draft_acceptance : share of the tokens drafted by speculation that were kept.
+    tokens_per_decode : output tokens for each sequence that decodes in a step.
     kv_usage_mean, kv_usage_peak : blocks held / usable blocks, over time and at most.
     kv_capacity_tokens : tokens that the KV blocks of all replicas hold.
     kv_internal_fragmentation : share of the slots held that are for no token: the rest of
@@ -58,6 +60,8 @@ class StepFigures:
     decode_stall_share: float
     tail_bubble_share: float
     padding_share: float
+    draft_acceptance: float
+    tokens_per_decode: float
     kv_usage_mean: float
     kv_usage_peak: float
     kv_capacity_tokens: int
@@ -115,6 +119,8 @@ def step_figures(
     stalled = steps.running - steps.decode_seqs - steps.prefill_seqs - steps.bubble_seqs
     bubbles, padding = total(steps.bubble_seqs), total(steps.padding_tokens)
     useful_tokens = total(steps.scheduled_tokens)
+    decodes = total(steps.decode_seqs)
+    accepted = useful_tokens - decodes - total(steps.prefill_tokens)
     slots = total(steps.decode_seqs) + total(steps.prefill_seqs) + bubbles
     blocks = integral(steps.kv_blocks)
     # Whole numbers are subtracted before time comes in: no share is -1e-17.
@@ -135,6 +141,8 @@ def step_figures(
         decode_stall_share=_ratio(integral(np.maximum(stalled, 0)), running) if running else 0.0,
         tail_bubble_share=_ratio(bubbles, slots),
         padding_share=_ratio(padding, useful_tokens + bubbles + padding),
+        draft_acceptance=_ratio(accepted, accepted + total(steps.rejected_tokens)),
+        tokens_per_decode=_ratio(decodes + accepted, decodes),
         kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),
         kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
         kv_capacity_tokens=recording.usable_kv_blocks * recording.block_size * recording.replicas,

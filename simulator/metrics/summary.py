@@ -10,6 +10,7 @@ from simulator.metrics import hardware
 from simulator.metrics.attribution import Attribution, attribute
 from simulator.metrics.backlog import OVERLOADED, backlog, littles_law, peak_concurrency
 from simulator.metrics.fairness import jain_index, service_tokens, waits_ms
+from simulator.metrics.host_memory import offload_figures, preemption_figures
 from simulator.metrics.latency import (
     Population,
     Rows,
@@ -145,9 +146,9 @@ def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[s
     prompts = int(recording.requests.prompt_tokens[who.counted].sum())
     cached = int(outcome.cached_tokens[who.counted].sum())
     return (
-        {
-            "preemptions": int(outcome.preemptions[who.counted].sum()),
-            "recomputed_tokens": int(outcome.recomputed_tokens[who.counted].sum()),
+        preemption_figures(recording, who.counted, resolved)
+        | offload_figures(recording, resolved)
+        | {
             "prefix_hit_rate": _rate(cached, prompts),
         }
         | figures

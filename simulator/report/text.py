@@ -47,6 +47,7 @@ def text_report(
         + _limits(summary)
         + _time(summary)
         + _batch(summary, static)
+        + _speculation(summary, resolved)
         + _memory(summary, resolved)
         + _preemption(preemption)
         + _hardware(summary)
@@ -168,6 +169,15 @@ def _batch(summary: dict[str, Any], static: bool) -> list[str]:
     return out
 
 
+def _speculation(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    if resolved.scenario.scheduler.speculative is None:
+        return []
+    return [
+        line("Drafted tokens accepted (%):", summary["draft_acceptance"] * 100),
+        line("Output tokens per decode:", summary["tokens_per_decode"]),
+    ]
+
+
 def memory_sum(resolved: Resolved) -> list[tuple[str, float | int]]:
     """What one GPU's memory is divided into, GiB line by line, down to the KV blocks."""
     if resolved.memory is None:  # the scenario gives the number of blocks
@@ -200,6 +210,8 @@ def _memory(summary: dict[str, Any], resolved: Resolved) -> list[str]:
         line("Prefix cache hits (% of prompts):", summary["prefix_hit_rate"] * 100),
         line("Preemptions:", summary["preemptions"]),
         line("Recomputed tokens:", summary["recomputed_tokens"]),
+        *_swap(summary, resolved),
+        *_offload(summary, resolved),
         header("Memory of one GPU (GiB)"),
         *(line(f"{label}:", value) for label, value in memory_sum(resolved)),
     ]
@@ -212,6 +224,25 @@ def _preemption(sentences: Sequence[str]) -> list[str]:
     for sentence in sentences:
         out += wrapped(sentence, bullet="- ")
     return out
+
+
+def _offload(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    if not resolved.scenario.kv_cache.kv_offloading_size:
+        return []
+    return [
+        line("Evicted to host memory (GiB):", summary["offload_stored_bytes"] / 2**30),
+        line("Loaded from host memory (GiB):", summary["offload_loaded_bytes"] / 2**30),
+        line("Waited for it (s):", summary["offload_load_s"]),
+    ]
+
+
+def _swap(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    lines = []
+    if resolved.scenario.scheduler.preemption == "swap":
+        lines.append(line("Swapped KV (GiB, out and in):", summary["swapped_bytes"] / 2**30))
+    if summary["preemptions"]:
+        lines.append(line("Lost to preemptions (s):", summary["preemption_lost_s"]))
+    return lines
 
 
 def _hardware(summary: dict[str, Any]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulator.scenario.step_options import check_options, options_of
+
 if TYPE_CHECKING:
     from simulator.scenario.scenario import Scenario
 
@@ -15,6 +17,10 @@ def why_not(scenario: Scenario, key: str) -> str | None:
     policy, allocator = scenario.scheduler.policy, scenario.kv_cache.allocator
     if key == "async_scheduling" and policy in ("static", "continuous", "orca"):
         return f"the policy {policy} composes a step only when the one before has ended"
+    if key == "async_scheduling" and scenario.scheduler.speculative is not None:
+        return "with scheduler.speculative a step is composed when its drafts are known"
+    if key == "async_scheduling" and policy == "sglang":
+        return "the overlap of SGLang's scheduler with the GPU is not simulated"
     if key == "async_scheduling" and allocator != "paged":
         return f"engines whose allocator is {allocator} composed a step when the last had ended"
     if key == "enable_prefix_caching" and policy == "static":
@@ -34,12 +40,29 @@ def check_combinations(scenario: Scenario) -> None:
     """
     workload, scheduler, kv_cache = scenario.workload, scenario.scheduler, scenario.kv_cache
     _check_order(scenario)
+    if scheduler.policy == "sglang" and kv_cache.allocator != "paged":
+        raise ValueError(
+            f"kv_cache.allocator is {kv_cache.allocator}, but the policy sglang pages its cache; "
+            "choose paged"
+        )
     declared = kv_cache.allocator in ("contiguous", "buddy")
     if declared and scheduler.policy != "static" and workload.max_tokens is None:
         raise ValueError(
             f"kv_cache.allocator is {kv_cache.allocator}, which reserves room for what clients "
             "declare; give workload.max_tokens"
         )
+    static = scheduler.static
+    too_large = [size for size in static.preferred_batch_sizes if size > static.batch_size]
+    if too_large:
+        raise ValueError(
+            f"scheduler.static.preferred_batch_sizes has {max(too_large)}, more than "
+            f"scheduler.static.batch_size {static.batch_size}; raise the one or lower the other"
+        )
+    check_options(scenario)
+    if kv_cache.kv_offloading_size > 0:
+        _check_offloading(scenario)
+    if scheduler.preemption == "swap":
+        _check_swap(scenario)
     for section, key in (("scheduler", "async_scheduling"), ("kv_cache", "enable_prefix_caching")):
         reason = why_not(scenario, key)
         if reason and getattr(getattr(scenario, section), key):
@@ -81,6 +104,45 @@ def _several_classes(scenario: Scenario) -> bool:
     return by_column or len(workload.classes) > 1
 
 
+def _check_offloading(scenario: Scenario) -> None:
+    """The second tier takes what the prefix cache of vLLM V1 evicts."""
+    scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
+    given = f"kv_cache.kv_offloading_size is {kv_cache.kv_offloading_size:g}, but"
+    if scheduler.policy != "chunked_prefill":
+        raise ValueError(
+            f"{given} the policy {scheduler.policy} has no second tier; take chunked_prefill"
+        )
+    if kv_cache.enable_prefix_caching is False or kv_cache.allocator != "paged":
+        raise ValueError(
+            f"{given} without prefix caching there is nothing to keep; switch "
+            "kv_cache.enable_prefix_caching on, with kv_cache.allocator paged"
+        )
+    beside = options_of(scenario)
+    if beside or not scheduler.enable_chunked_prefill:
+        other = f"scheduler.{beside[0]}" if beside else "scheduler.enable_chunked_prefill false"
+        raise ValueError(f"{given} it is not simulated together with {other}; remove one of them")
+
+
+def _check_swap(scenario: Scenario) -> None:
+    """Only early vLLM swaps, and only blocks that nobody shares."""
+    scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
+    if scheduler.policy != "continuous":
+        raise ValueError(
+            f"scheduler.preemption is swap, but the policy {scheduler.policy} never swaps; choose "
+            "recompute, or the policy continuous"
+        )
+    if kv_cache.allocator != "paged" or kv_cache.enable_prefix_caching:
+        raise ValueError(
+            "scheduler.preemption is swap, which moves blocks that a request has for itself; "
+            "choose kv_cache.allocator paged and leave kv_cache.enable_prefix_caching off"
+        )
+    if scheduler.cpu_swap_gb == 0:
+        raise ValueError(
+            "scheduler.preemption is swap, but scheduler.cpu_swap_gb is 0; give room in GiB, or "
+            "choose recompute"
+        )
+
+
 def without_effect(scenario: Scenario) -> list[str]:
     """One sentence for each setting that changes nothing beside the others.
 
@@ -89,13 +151,16 @@ def without_effect(scenario: Scenario) -> list[str]:
     scheduler, workload = scenario.scheduler, scenario.workload
     policy, order = scheduler.policy, scheduler.order
     idle = []
-    if policy in ("static", "continuous", "orca"):
+    if policy in ("static", "continuous", "orca", "sglang"):
         if scheduler.long_prefill_token_threshold:
             idle.append(f"scheduler.long_prefill_token_threshold: no effect with {policy}")
         if not scheduler.enable_chunked_prefill:
             idle.append(f"scheduler.enable_chunked_prefill: no effect with {policy}")
     if policy == "static" and scenario.kv_cache.allocator != "paged":
         idle.append("kv_cache.allocator: no effect with static, which reserves room for its batch")
+    default_swap = type(scheduler).model_fields["cpu_swap_gb"].default
+    if scheduler.preemption == "recompute" and scheduler.cpu_swap_gb != default_swap:
+        idle.append("scheduler.cpu_swap_gb: no effect with preemption recompute")
     if policy == "static" and scheduler.max_num_batched_tokens is not None:
         idle.append("scheduler.max_num_batched_tokens: no effect with static, but on memory")
     if policy != "static" and scheduler.static != type(scheduler.static)():

@@ -11,12 +11,16 @@ from simulator.kv_cache import buddy
 from simulator.scenario.batch_limits import BatchLimits
 from simulator.scenario.scenario import Scenario
 
+# SGLang admits what is, with a page to spare, less than the free pages.
+SGLANG_SPARE_PAGES = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class KvSize:
     """What `size_kv_cache` decides; `memory` is None where the scenario gives the blocks."""
 
     num_gpu_blocks: int
+    block_size: int
     max_model_len: int
     gpu_memory_utilization: float
     memory: MemoryBudget | None
@@ -31,6 +35,7 @@ class _Replica:
     gpu: Gpu
     defaults: EngineDefaults
     limits: BatchLimits
+    block_size: int
     gpu_memory_utilization: float
 
     def memory(self, max_model_len: int) -> MemoryBudget | None:
@@ -45,7 +50,7 @@ class _Replica:
             gpu_memory_utilization=self.gpu_memory_utilization,
             max_num_batched_tokens=self.limits.tokens_for(max_model_len),
             max_num_seqs=self.limits.max_num_seqs,
-            block_size=kv_cache.block_size,
+            block_size=self.block_size,
             defaults=self.defaults,
         )
 
@@ -57,7 +62,9 @@ class _Replica:
         usable = blocks - 1 if kv_cache.allocator == "paged" else blocks
         if kv_cache.allocator == "buddy":
             usable = buddy.largest(usable)
-        return usable * kv_cache.block_size
+        if self.scenario.scheduler.policy == "sglang":
+            usable -= SGLANG_SPARE_PAGES
+        return usable * self.block_size
 
     def fits(self, max_model_len: int) -> bool:
         """Whether an engine with this `max_model_len` starts."""
@@ -87,12 +94,15 @@ def size_kv_cache(
     """
     kv_cache = scenario.kv_cache
     utilization = kv_cache.gpu_memory_utilization or defaults.gpu_memory_utilization
+    block_size = kv_cache.block_size
+    assert block_size is not None  # filled already
     replica = _Replica(
         scenario=scenario,
         model=model,
         gpu=gpu,
         defaults=defaults,
         limits=limits,
+        block_size=block_size,
         gpu_memory_utilization=utilization,
     )
     if kv_cache.num_gpu_blocks is not None:
@@ -102,6 +112,7 @@ def size_kv_cache(
         notes.append(f"kv_cache.gpu_memory_utilization: {utilization:g}, the default of {origin}")
     length = _max_model_len(replica, notes)
     _check_unchunked(replica, length)
+    _check_pages(replica)
     memory = replica.memory(length)
     if limits.tokens_for(length) > limits.max_num_batched_tokens:
         notes.append(
@@ -114,6 +125,7 @@ def size_kv_cache(
     assert blocks is not None
     return KvSize(
         num_gpu_blocks=blocks,
+        block_size=block_size,
         max_model_len=length,
         gpu_memory_utilization=utilization,
         memory=memory,
@@ -148,7 +160,7 @@ def _longest_that_fits(replica: _Replica, limit: int) -> int:
     Found by bisection: for a policy that computes prompts whole, a longer max_model_len
     also takes memory away from the pool.
     """
-    block_size = replica.scenario.kv_cache.block_size
+    block_size = replica.block_size
     low, high = 0, limit // block_size + 1  # in blocks: low fits (0: unknown), high does not
     while high - low > 1:
         middle = (low + high) // 2
@@ -180,7 +192,7 @@ def _check_given_blocks(replica: _Replica, num_gpu_blocks: int) -> None:
     """Refuse blocks that the GPU has no room for; the linear cost model needs no GPU."""
     if replica.scenario.cost_model.kind == "linear":
         return
-    tp, block_size = replica.scenario.cluster.tensor_parallel, replica.scenario.kv_cache.block_size
+    tp, block_size = replica.scenario.cluster.tensor_parallel, replica.block_size
     block_bytes = block_size * replica.model.kv_bytes_per_token(tp)
     room = replica.gpu.memory_bytes - replica.model.weight_bytes(tp)
     if num_gpu_blocks * block_bytes > room:
@@ -202,4 +214,15 @@ def _check_unchunked(replica: _Replica, max_model_len: int) -> None:
             f"{max_model_len}, and scheduler.enable_chunked_prefill is false: a longer prompt "
             "could never be computed; raise the budget, lower kv_cache.max_model_len, or leave "
             "chunking on"
+        )
+
+
+def _check_pages(replica: _Replica) -> None:
+    """The chunks of SGLang are whole pages, but for a prompt's last."""
+    tokens = replica.limits.max_num_batched_tokens
+    if replica.scenario.scheduler.policy == "sglang" and tokens < replica.block_size:
+        raise InputError(
+            f"scheduler.max_num_batched_tokens is {tokens}, less than a page of "
+            f"kv_cache.block_size {replica.block_size} tokens, of which sglang's chunks are made; "
+            "raise the one or lower the other"
         )

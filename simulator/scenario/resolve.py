@@ -14,11 +14,14 @@ from simulator.scenario.combinations import why_not, without_effect
 from simulator.scenario.cost_loader import step_cost
 from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
+from simulator.scenario.release_rules import check_release
 from simulator.scenario.resolved import Resolved
 from simulator.scenario.scenario import Scenario
 
 # Share of the blocks that vLLM V0's block manager kept free of admissions.
 V0_WATERMARK = 0.01
+# Policies of engines that cache prefixes, and compose asynchronously, unless told otherwise.
+MODERN = ("sglang", "chunked_prefill")
 
 
 def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
@@ -34,6 +37,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
     InputError
         Unknown names, a model that does not fit, or limits that contradict each other.
     """
+    scenario = _with_block_size(scenario)
     model, gpu, defaults = _look_up(scenario)
     notes = list(model.notes)
     limits = fill_batch_limits(scenario.scheduler, defaults, gpu, notes)
@@ -47,6 +51,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
     kv_cache["max_model_len"] = size.max_model_len
     kv_cache["gpu_memory_utilization"] = size.gpu_memory_utilization
     _fill_engine_settings(data, scenario, gpu, defaults, notes)
+    check_release(scenario, defaults, notes)
     if scenario.scheduler.policy == "static" and scenario.workload.max_tokens is None:
         data["workload"]["max_tokens"] = _largest_output(scenario, size.max_model_len, replicate)
         notes.append(
@@ -69,13 +74,21 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
         ),
         memory=size.memory,
         num_gpu_blocks=size.num_gpu_blocks,
-        block_size=scenario.kv_cache.block_size,
+        block_size=size.block_size,
         max_model_len=size.max_model_len,
         max_num_seqs=limits.max_num_seqs,
         max_num_batched_tokens=scheduler["max_num_batched_tokens"],
         replicate=replicate,
         notes=notes,
     )
+
+
+def _with_block_size(scenario: Scenario) -> Scenario:
+    """Tokens of a block: 16 as vLLM has them; the radix cache of SGLang goes token by token."""
+    if scenario.kv_cache.block_size is not None:
+        return scenario
+    tokens = 1 if scenario.scheduler.policy == "sglang" else 16
+    return scenario.with_overrides([f"kv_cache.block_size={tokens}"])
 
 
 def _look_up(scenario: Scenario) -> tuple[Model, Gpu, EngineDefaults]:
@@ -138,7 +151,7 @@ def _fill_engine_settings(
     for (section, key), default in switches.items():
         if data[section].get(key) is None:
             reason = why_not(scenario, key)
-            modern = scenario.scheduler.policy == "chunked_prefill" and reason is None
+            modern = scenario.scheduler.policy in MODERN and reason is None
             data[section][key] = default and modern
             notes.append(
                 f"{section}.{key}: {'on' if data[section][key] else 'off'}, "

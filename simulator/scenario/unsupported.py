@@ -1,4 +1,4 @@
-"""Keys and values of the scenario's contract that this version does not simulate.
+"""Keys of the scenario's contract that this version does not simulate.
 
 They are refused by name, so that nobody reads a result that silently ignores a line of
 the file.  To enable one, delete its row here and add it to its section.
@@ -19,14 +19,7 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "cluster.pools": (None,),
     "cluster.autoscaler": (None,),
     "cluster.faults": ([], None),
-    "scheduler.cpu_swap_gb": (0, None),
 }
-
-# Key -> values that are part of the contract but not simulated.
-VALUES: dict[str, tuple[Any, ...]] = {
-    "scheduler.policy": ("sglang",),
-    "scheduler.preemption": ("swap",),
-}  # fmt: skip
 
 
 def nearest(name: str, allowed: list[str]) -> str | None:
@@ -41,7 +34,7 @@ def program() -> str:
 
 
 def first_unsupported(data: dict[str, Any]) -> tuple[Path, str] | None:
-    """Path of the first key or value that this version does not simulate, and a sentence.
+    """Path of the first key that this version does not simulate, and a sentence.
 
     Keys that are switched off are taken out of `data`; None if nothing else is left.
     """
@@ -50,13 +43,6 @@ def first_unsupported(data: dict[str, Any]) -> tuple[Path, str] | None:
             if not any(holder[path[-1]] == value for value in off):
                 return path, f"{dotted(path)} is not supported by {program()}; remove it"
             del holder[path[-1]]
-    for pattern, values in VALUES.items():
-        for holder, path in _find(data, pattern.split("."), ()):
-            value = holder[path[-1]]
-            if any(value is v or (value == v and v is not True) for v in values):
-                text = "true" if value is True else value
-                sentence = f"{dotted(path)}: {text} is not supported by {program()}"
-                return path, f"{sentence}; choose another value or remove it"
     return None
 
 

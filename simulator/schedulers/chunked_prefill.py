@@ -2,13 +2,14 @@
 
 Rules of vllm/v1/core/sched/scheduler.py (0.33): the running list first, in its order, then
 the queue, head first; whoever finds no KV block preempts; a step that preempted admits
-nobody.
+nobody.  `simulator.schedulers.releases` says what earlier releases did otherwise.
 """
 
 from __future__ import annotations
 
 from cost_models.jit import njit
-from simulator.engine.state import Engine
+from simulator.engine.queue import pop, push_front
+from simulator.engine.state import NOBODY, Engine
 from simulator.engine.verbs import (
     admit,
     cached_tokens,
@@ -26,15 +27,18 @@ from simulator.schedulers.victims import choose_victim
 @njit
 def compose(engine: Engine, r: int, now: float) -> int:
     """Compose one step of replica `r`."""
+    longest_chunk = cap_on_chunks(engine, r)
+    budget = schedule_running(engine, r, longest_chunk)
+    if budget < 0 or admit_waiting(engine, r, budget, longest_chunk):
+        return 0
+    return 1
+
+
+@njit
+def schedule_running(engine: Engine, r: int, longest_chunk: int) -> int:
+    """Give tokens to the running list; what is left of the budget, -1 if it preempted."""
     limits = engine.limits[0]
     budget = limits.max_num_batched_tokens
-    longest_chunk = budget
-    if (
-        limits.long_prefill_token_threshold > 0
-        and num_running(engine, r) + num_waiting(engine, r) > 1
-    ):
-        longest_chunk = limits.long_prefill_token_threshold
-
     preempted = False
     place = 0
     while place < num_running(engine, r) and budget > 0:
@@ -62,10 +66,29 @@ def compose(engine: Engine, r: int, now: float) -> int:
         if not lost_its_seat:
             budget -= chunk
             place += 1
+        elif limits.self_preemption_ends_scan:
+            break
 
-    if preempted:
-        return 0
+    return -1 if preempted else int(budget)
+
+
+@njit
+def cap_on_chunks(engine: Engine, r: int) -> int:
+    """Largest chunk of one prompt in this step."""
+    limits = engine.limits[0]
+    if limits.long_prefill_token_threshold > 0 and (
+        num_running(engine, r) + num_waiting(engine, r) > 1 or limits.cap_alone
+    ):
+        return int(limits.long_prefill_token_threshold)
+    return int(limits.max_num_batched_tokens)
+
+
+@njit
+def admit_waiting(engine: Engine, r: int, budget: int, longest_chunk: int) -> bool:
+    """Admit from the head of the queue while budget, seats and KV blocks last."""
+    limits = engine.limits[0]
     admitted = False
+    skipped = last_skipped = NOBODY
     while budget > 0 and num_running(engine, r) < limits.max_num_seqs:
         i = head(engine, r)
         if i < 0:
@@ -74,7 +97,12 @@ def compose(engine: Engine, r: int, now: float) -> int:
         cached = cached_tokens(engine, r)
         chunk = min(known - cached, longest_chunk)
         if not limits.chunked_prefill and chunk > budget:
-            break
+            if not limits.skips_unchunkable:
+                break
+            last_skipped = let_pass(engine, r, last_skipped)
+            if skipped == NOBODY:
+                skipped = last_skipped
+            continue
         chunk = min(chunk, budget)
         watermark = limits.watermark_blocks if num_running(engine, r) > 0 else 0
         reserve = known if limits.reserve_full_isl else 0
@@ -82,4 +110,24 @@ def compose(engine: Engine, r: int, now: float) -> int:
             break
         admitted = True
         budget -= chunk
-    return 0 if admitted else 1
+    if skipped != NOBODY:
+        take_back(engine, r, skipped)
+    return admitted
+
+
+@njit
+def let_pass(engine: Engine, r: int, before: int) -> int:
+    """Take the head out of the queue for this step, behind `before` who was taken out before."""
+    i = pop(engine, r)
+    engine.requests[i].next = NOBODY
+    if before != NOBODY:
+        engine.requests[before].next = i
+    return i
+
+
+@njit
+def take_back(engine: Engine, r: int, first: int) -> None:
+    """Put who let others pass in front of the queue again, one before the other."""
+    while first != NOBODY:
+        push_front(engine, r, first)
+        first = engine.requests[first].next

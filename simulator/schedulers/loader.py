@@ -14,7 +14,9 @@ from typing import Any, cast
 from simulator.engine.advance import Compose
 from simulator.errors import InputError
 
-BUILT_IN = ("static", "continuous", "orca", "chunked_prefill")
+BUILT_IN = ("static", "continuous", "orca", "sglang", "chunked_prefill")
+# What chunked_prefill is compiled to with options, apart from it.
+WITH_OPTIONS = ("step_options", "offloading")
 
 
 def load_policy(name: str, base_dir: Path) -> Compose:
@@ -30,7 +32,7 @@ def load_policy(name: str, base_dir: Path) -> Compose:
     InputError
         Nothing is found there, or it cannot be called.
     """
-    if name in BUILT_IN:
+    if name in BUILT_IN or name in WITH_OPTIONS:
         return cast(Compose, importlib.import_module(f"simulator.schedulers.{name}").compose)
     return cast(Compose, load_attr(name, base_dir, "scheduler.policy", "(engine, r, now)"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cost_models.jit import njit
 from simulator.engine.state import Engine
+from simulator.engine.swap import swap_out
 from simulator.engine.verbs import (
     admit,
     cached_tokens,
@@ -45,7 +46,10 @@ def admit_whole(engine: Engine, r: int, budget: int) -> bool:
 
 @njit
 def decode_all(engine: Engine, r: int) -> bool:
-    """One token for every running request; True if somebody had to be preempted for it."""
+    """One token for every running request; True if somebody had to be preempted for it.
+
+    The victim's KV goes to host memory, or is lost where that has no room (`swap_out`).
+    """
     preempted = False
     place = 0
     while place < num_running(engine, r):
@@ -54,7 +58,8 @@ def decode_all(engine: Engine, r: int) -> bool:
         while not fits:
             victim_place = choose_victim(engine, r)
             victim = running_at(engine, r, victim_place)
-            preempt(engine, r, victim, i)
+            if not swap_out(engine, r, victim, i):
+                preempt(engine, r, victim, i)
             preempted = True
             if victim_place < place:
                 place -= 1

@@ -34,6 +34,8 @@ def test_littles_law(policy, order, allocator):
     """
     if policy == "static" and allocator == "contiguous":
         pytest.skip("a static batch reserves its own room")
+    if policy == "sglang" and allocator == "contiguous":
+        pytest.skip("it pages its cache")
     options = OPTIONS | {"order": order, "allocator": allocator}
     for seed in range(5):
         requests = workload(seed)

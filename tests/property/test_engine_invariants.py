@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from engine_cases import POLICIES, digest, fleet, table
+from engine_cases import POLICIES, WITH_OPTIONS, digest, fleet, table
 from hypothesis import HealthCheck, given, settings
 from random_cases import Thrown, cases, make_case
 
@@ -14,7 +14,8 @@ from simulator.engine import log
 from simulator.engine.integrity import violations
 from simulator.recording import FINISHED, REJECTED
 
-CI_EXAMPLES, LONG_EXAMPLES = 2_080, 52_000
+CASES = (*POLICIES, *WITH_OPTIONS)
+CI_EXAMPLES, LONG_EXAMPLES = 2_100, 56_000
 PARTS = 4  # of the long hunt, so that two processes share it well
 
 
@@ -49,7 +50,10 @@ def check_tokens(done):
     if done.fleet.engine.limits["depth"][0] == 1:  # else some are computed in vain
         assert steps.scheduled_tokens.sum() == total
     assert steps.sampled_tokens.sum() == outcome.generated_tokens[finished].sum()
-    assert (steps.scheduled_tokens == steps.decode_seqs + steps.prefill_tokens).all()
+    accepted = steps.scheduled_tokens - steps.decode_seqs - steps.prefill_tokens
+    assert (accepted >= 0).all()
+    if not done.fleet.engine.limits["num_speculative_tokens"][0]:
+        assert (accepted == 0).all()
 
 
 def check_work_conservation(done, policy, options):
@@ -70,8 +74,9 @@ def check_work_conservation(done, policy, options):
                 elif outcome.admitted_s[mine & (outcome.admitted_s >= start_s)].min() == start_s:
                     ahead = np.sort(outcome.arrival_s[mine & (outcome.admitted_s >= start_s)])
                     ready_s = ahead[0] + options["max_wait_s"]
-                    if len(ahead) >= options["batch_size"]:
-                        ready_s = min(ready_s, ahead[options["batch_size"] - 1])
+                    for size in [*options["preferred_sizes"], options["batch_size"]]:
+                        if len(ahead) >= size:
+                            ready_s = min(ready_s, ahead[size - 1])
                     assert start_s == max(free_s, ready_s)
             free_s = steps.end_s[row]
 
@@ -99,7 +104,11 @@ def check(case, policy):
     check_tokens(done)
     check_work_conservation(done, policy, case.options)
     check_clients(done)
-    every_member = policy == "chunked_prefill" and case.options.get("depth", 1) == 1
+    every_member = (
+        policy == "chunked_prefill"
+        and case.options.get("depth", 1) == 1
+        and not case.options["self_preemption_ends_scan"]
+    )
     wrong = violations(done.fleet, done.recording, done.events, every_member_scheduled=every_member)
     assert not wrong
     # Coasting, which a run without an event log does, gives the same bits.
@@ -109,12 +118,12 @@ def check(case, policy):
         check_alone(case, policy, coasted)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", CASES)
 def test_invariants(policy):
     @settings(
         deadline=None,
         suppress_health_check=list(HealthCheck),
-        max_examples=CI_EXAMPLES // len(POLICIES),
+        max_examples=CI_EXAMPLES // len(CASES),
         derandomize=True,
     )
     @given(cases(policy))
@@ -126,9 +135,9 @@ def test_invariants(policy):
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", CASES)
 def test_invariants_of_new_cases(policy, part):
-    examples = LONG_EXAMPLES // len(POLICIES) // PARTS
+    examples = LONG_EXAMPLES // len(CASES) // PARTS
     first = random.SystemRandom().randrange(1 << 60)
     for seed in range(first, first + examples):
         try:

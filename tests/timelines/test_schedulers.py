@@ -183,3 +183,33 @@ def test_static_batch_is_cut_to_the_kv_that_its_padded_rows_need():
     requests = table((0.0, 4, 3), (0.0, 2, 1))
     done = both(requests, "static", batch_size=2, usable_blocks=3)
     assert done.times(*TIMES) == [(0.0, 2.0, 4.5), (4.5, 6.0, 6.0)]
+
+
+SIX = ((0.0, 4, 1), (0.5, 4, 1), (0.75, 4, 1), (1.5, 4, 1), (1.75, 4, 1), (2.0, 4, 1))
+
+
+@pytest.mark.parametrize(
+    ("preferred", "max_wait_s", "starts"),
+    [
+        # A batch of k takes 1 + k s.  None preferred: at 3 r0 has waited long enough and all
+        # six go.
+        ((), 3.0, [(3.0, 6)]),
+        # At 0.5 two are there: 3 s.  At 3.5 four are: two more than preferred must wait for
+        # nobody, and 4 is the largest preferred size.
+        ((2, 4), 3.0, [(0.5, 2), (3.5, 4)]),
+        # At 3.5 four are there: two of them, r2 having waited 2.75 s; at 6.5 the others, r4
+        # having waited 4.75 s.
+        ((2,), 3.0, [(0.5, 2), (3.5, 2), (6.5, 2)]),
+        # With a shorter patience r2 is overdue at 3.5, and all go whatever is preferred.
+        ((2,), 2.5, [(0.5, 2), (3.5, 4)]),
+        # No wait at all: r0 alone at 0, 2 s.  At 2 five are there: the preferred 4, 5 s;
+        # at 7 the one that is left.
+        ((4,), 0.0, [(0.0, 1), (2.0, 4), (7.0, 1)]),
+    ],
+)  # fmt: skip
+def test_the_batcher_sends_the_largest_preferred_size_that_it_has(preferred, max_wait_s, starts):
+    done = both(
+        table(*SIX), "static", batch_size=8, max_num_seqs=8, max_wait_s=max_wait_s,
+        preferred_sizes=preferred,
+    )  # fmt: skip
+    assert done.rows("start_s", "running") == starts

@@ -10,9 +10,10 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from engine_cases import ORDERS, POLICIES, RESERVING, digest, run, table
+from engine_cases import ORDERS, POLICIES, RESERVING, VLLM_V1, WITH_OPTIONS, digest, run, table
 
 from cost_models import StepCost, kernel
+from simulator.schedulers.releases import RULES
 
 
 def context_cost():
@@ -27,12 +28,16 @@ def context_cost():
 def random_runs() -> Iterator[tuple[str, str]]:
     """(description, hash) of a run under each policy, order, allocator, router and client."""
     combinations = itertools.product(
-        POLICIES, ORDERS, ("paged", "contiguous", "prefix"),
+        (*POLICIES, *WITH_OPTIONS), ORDERS, ("paged", "contiguous", "prefix"),
         (("round_robin", 1), ("round_robin", 2), ("least_outstanding", 3)), (None, 6),
     )  # fmt: skip
     for number, (policy, order, allocator, (router, replicas), seats) in enumerate(combinations):
         if policy == "static" and allocator != "paged":
             continue  # a static batch reserves its own room
+        if (policy == "sglang" and allocator == "contiguous") or (
+            policy == "offloading" and allocator != "prefix"
+        ):
+            continue  # they page their cache
         if (number + number // 2) % 2:
             continue  # the other half would show nothing new
         rng = np.random.default_rng(number)
@@ -62,8 +67,22 @@ def random_runs() -> Iterator[tuple[str, str]]:
             "ttft_limit_s": rng.choice([0.01, 0.2, np.inf], n),
             "max_queue": int(rng.choice([4, 1 << 40])),
         }
-        if policy == "chunked_prefill" and allocator not in RESERVING:
-            options["depth"] = int(rng.integers(1, 3))  # 2: asynchronous scheduling
+        if policy in VLLM_V1:
+            if allocator not in RESERVING:
+                options["depth"] = int(rng.integers(1, 3))  # 2: asynchronous scheduling
+            options |= RULES[tuple(RULES)[number % len(RULES)]].limits()
+        if policy == "step_options":
+            drafts = int(rng.integers(0, 4)) if options.get("depth", 1) == 1 else 0
+            options |= {
+                "structured_share": 0.5, "grammar_s_per_seq": 1.1e-4, "luck": number,
+                "num_speculative_tokens": drafts, "acceptance_rate": 0.6, "draft_cost": 0.13,
+            }  # fmt: skip
+        if policy == "offloading":
+            options |= {"offload_blocks": int(rng.integers(2, 30)), "copy_s_per_block": 1.7e-3}
+        if policy == "continuous" and allocator == "paged":
+            options |= {"host_blocks": int(rng.integers(0, 9)), "copy_s_per_block": 1.3e-3}
+        if policy == "sglang":
+            options["usable_blocks"] += 2  # the pages that it keeps
         if policy == "static":
             options |= {"batch_size": 3, "max_wait_s": 0.02, "stream": number % 2}
         done = run(

@@ -83,8 +83,6 @@ REFUSED = {
     "workload.sessions={mean_turns: 2.5, turns: fixed}": ["mean_turns is 2.5", "whole number"],
     "workload.sessions={mean_turns: 0}": ["mean_turns is 0", "at least 1"],
     "workload.arrivals.think_time_s=2": ["workload.arrivals.think_time_s is not a key"],
-    "scheduler.policy=sglang": ["scheduler.policy: sglang is not supported"],
-    "scheduler.preemption=swap": ["scheduler.preemption: swap is not supported"],
     "cost_model={kind: table}": ["cost_model.path", "is missing"],
     # impossible together
     "workload.trace={path: t.csv}": ["workload.arrivals and workload.trace exclude each other"],
@@ -102,12 +100,41 @@ REFUSED = {
     "kv_cache.allocator=contiguous; workload.max_tokens=9; kv_cache.enable_prefix_caching=true": [
         "kv_cache.enable_prefix_caching is true, but the allocator contiguous",
     ],
+    "scheduler.static={batch_size: 8, preferred_batch_sizes: [4, 16]}": [
+        "preferred_batch_sizes has 16",
+        "batch_size 8",
+    ],
+    "scheduler.policy=orca; scheduler.structured_output={share: 0.5, grammar_s_per_seq: 1e-4}": [
+        "scheduler.structured_output is an option",
+        "chunked_prefill",
+        "orca",
+    ],
+    "scheduler.speculative={num_speculative_tokens: 4}": ["acceptance_rate", "is missing"],
+    "scheduler.speculative={num_speculative_tokens: 4, acceptance_rate: 0.5}; "
+    "scheduler.async_scheduling=true": ["async_scheduling is true", "scheduler.speculative"],
+    "scheduler.preemption=swap": ["scheduler.preemption is swap", "the policy chunked_prefill"],
+    "scheduler.policy=continuous; scheduler.preemption=swap; kv_cache.enable_prefix_caching=true": [
+        "scheduler.preemption is swap",
+        "kv_cache.enable_prefix_caching",
+    ],
+    "scheduler.policy=continuous; scheduler.preemption=swap; scheduler.cpu_swap_gb=0": [
+        "scheduler.cpu_swap_gb is 0",
+        "choose recompute",
+    ],
     "scheduler.order=sjf": ["scheduler.order is sjf", "workload.predictor"],
     "scheduler.order=srpt": ["scheduler.order is srpt", "workload.predictor"],
     "scheduler.order=edf; slo={}": ["scheduler.order is edf", "a limit on TTFT"],
     "scheduler.order=edf; slo={mean_ttft_ms: 5}": ["scheduler.order is edf", "a limit on TTFT"],
     "scheduler.order=fair": ["scheduler.order is fair", "workload.classes"],
     "scheduler.order='mine:'": ["scheduler.order is 'mine:'", "module:attr"],
+    "scheduler.policy=sglang; scheduler.async_scheduling=true": [
+        "scheduler.async_scheduling is true",
+        "not simulated",
+    ],
+    "scheduler.policy=sglang; kv_cache.allocator=contiguous; workload.max_tokens=9": [
+        "kv_cache.allocator is contiguous",
+        "sglang pages its cache",
+    ],
     "kv_cache.allocator=contiguous": ["contiguous", "workload.max_tokens"],
     "scheduler.max_num_batched_tokens=4; scheduler.max_num_seqs=8": [
         "scheduler.max_num_batched_tokens is 4",
