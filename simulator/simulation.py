@@ -16,15 +16,13 @@ from simulator.cluster.clients import sender
 from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
-from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
-from simulator.errors import InputError
+from simulator.engine_limits import engine_limits
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.scenario.overrides import Override
-from simulator.scenario.step_options import options_of
+from simulator.scenario.step_options import entry_of
 from simulator.schedulers.loader import load_policy
 from simulator.schedulers.orders import make_order
-from simulator.schedulers.releases import RULES
 from simulator.workload import build_requests
 from simulator.workload.requests import Requests
 from simulator.workload.streams import Purpose, Streams
@@ -255,46 +253,15 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
     scenario = resolved.scenario
     scheduler = scenario.scheduler
     static = scheduler.policy == "static"
-    # Options are compiled apart, so that those who use none do not wait for them.
-    policy = "step_options" if options_of(scenario) else scheduler.policy
-    if scenario.kv_cache.kv_offloading_size > 0:
-        policy = "offloading"
-    max_queue = scheduler.max_queue
-    limits: dict[str, float] = {
-        "max_num_seqs": resolved.max_num_seqs,
-        "max_num_batched_tokens": resolved.max_num_batched_tokens,
-        "max_model_len": resolved.max_model_len,
-        "block_size": resolved.block_size,
-        "usable_blocks": resolved.usable_kv_blocks,
-        "watermark_blocks": int((scheduler.watermark or 0.0) * resolved.num_gpu_blocks),
-        "long_prefill_token_threshold": scheduler.long_prefill_token_threshold,
-        "chunked_prefill": scheduler.enable_chunked_prefill,
-        "reserve_full_isl": bool(scheduler.scheduler_reserve_full_isl),
-        "allocator": _allocator(scenario),
-        "buddy": scenario.kv_cache.allocator == "buddy",
-        "hash_when_computed": scheduler.policy == "sglang",
-        "depth": 2 if scheduler.async_scheduling else 1,
-        **({} if max_queue is None else {"max_queue": max_queue}),
-    }
-    if scheduler.policy == "chunked_prefill":
-        limits |= RULES[resolved.defaults.scheduler_rules].limits()
-    limits |= _option_limits(scenario)
-    limits |= _host_memory_limits(resolved)
     max_tokens = resolved.max_num_batched_tokens
     if static:
-        limits.update(
-            batch_size=scheduler.static.batch_size,
-            max_wait_s=scheduler.static.max_wait_s,
-            stream=scheduler.static.stream,
-            hold_finished=True,
-        )
         longest = min(int(requests.prompt_tokens.max()), resolved.max_model_len)
         max_tokens = scheduler.static.batch_size * longest
     return Fleet(
         requests,
-        limits=limits,
+        limits=engine_limits(resolved),
         cost=resolved.cost.tables(min(max_tokens, MAX_TABLE_TOKENS), resolved.max_num_seqs),
-        compose=load_policy(policy, scenario.base_dir),
+        compose=load_policy(entry_of(scenario), scenario.base_dir),
         replicas=scenario.cluster.replicas,
         frontend_s=resolved.cost.per_request_s,
         order=make_order(
@@ -308,45 +275,6 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         preferred_sizes=scheduler.static.preferred_batch_sizes if static else (),
         events=events,
     )
-
-
-def _host_memory_limits(resolved: Resolved) -> dict[str, float]:
-    """Room in host memory, and what a copy costs; each GPU copies its share over its own link."""
-    tp = resolved.scenario.cluster.tensor_parallel
-    block_bytes = resolved.block_size * resolved.model.kv_bytes_per_token(tp)
-    scheduler, kv_cache = resolved.scenario.scheduler, resolved.scenario.kv_cache
-    swap_gib = scheduler.cpu_swap_gb if scheduler.preemption == "swap" else 0.0
-    if 0 < kv_cache.kv_offloading_size * 2**30 < block_bytes:
-        raise InputError(
-            f"kv_cache.kv_offloading_size is {kv_cache.kv_offloading_size:g} GiB, less than one "
-            f"block of {block_bytes} bytes; give more, or 0 for no second tier"
-        )
-    return {
-        "host_blocks": int(swap_gib * 2**30 // block_bytes),
-        "offload_blocks": int(kv_cache.kv_offloading_size * 2**30 // block_bytes),
-        "copy_s_per_block": block_bytes / resolved.gpu.pcie_bytes_per_s,
-    }
-
-
-def _option_limits(scenario: Scenario) -> dict[str, float]:
-    """Options of the step, as fields of the engine's limits."""
-    scheduler = scenario.scheduler
-    limits: dict[str, float] = {"luck": scenario.seed}
-    if scheduler.speculative is not None:
-        limits |= scheduler.speculative.model_dump()
-    if scheduler.structured_output is not None:
-        limits["structured_share"] = scheduler.structured_output.share
-        limits["grammar_s_per_seq"] = scheduler.structured_output.grammar_s_per_seq
-    return limits
-
-
-def _allocator(scenario: Scenario) -> int:
-    """A static batch reserves for itself, so that it needs no more than counted blocks."""
-    if scenario.kv_cache.enable_prefix_caching:
-        return PREFIX
-    static = scenario.scheduler.policy == "static"
-    contiguous = scenario.kv_cache.allocator != "paged"
-    return CONTIGUOUS if contiguous and not static else PAGED
 
 
 def _ttft_limit_s(scenario: Scenario, requests: Requests) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 # Beyond these nothing is a plan, and sums of integers could overflow.
 LARGEST_COUNT = 1_000_000_000
 LARGEST_NUMBER = 1e15
+MOST_HOST_GIB = 16_384.0  # of host memory per GPU: its blocks have a table
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 NonNegativeCount = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]

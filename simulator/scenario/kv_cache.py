@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simulator.scenario.base import Count, NonNegative, Section
+from simulator.scenario.base import MOST_HOST_GIB, Count, Section
 
 
 class KvCacheSpec(Section):
@@ -23,7 +23,7 @@ class KvCacheSpec(Section):
     """blocks, as the engine's log gives them (one is a placeholder); null: what fits"""
     enable_prefix_caching: bool | None = None
     """find KV blocks of equal prefixes again; null: engine default for chunked_prefill"""
-    kv_offloading_size: NonNegative = 0.0
+    kv_offloading_size: Annotated[float, Field(ge=0, le=MOST_HOST_GIB)] = 0.0
     """GiB of host memory per GPU that keep prefixes which the GPU evicts (chunked_prefill)"""
     max_model_len: Annotated[int, Field(ge=2)] | None = None
     """most tokens of a request; null: the model's limit, lowered to what fits"""

@@ -41,6 +41,18 @@ def options_of(scenario: Scenario) -> list[str]:
     return [key for key in OPTIONS if getattr(scenario.scheduler, key) is not None]
 
 
+def entry_of(scenario: Scenario) -> str:
+    """The policy as it is compiled.
+
+    chunked_prefill with options is compiled apart, so that who uses none does not wait for them.
+    """
+    if options_of(scenario):
+        return "step_options"
+    if scenario.kv_cache.kv_offloading_size > 0:
+        return "offloading"
+    return scenario.scheduler.policy
+
+
 def check_options(scenario: Scenario) -> None:
     """Refuse options beside what they are not simulated with.
 

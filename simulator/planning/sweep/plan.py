@@ -15,6 +15,7 @@ from simulator.scenario import Scenario
 from simulator.scenario.files import relative_files
 from simulator.scenario.hashing import hash_of
 from simulator.scenario.overrides import Override
+from simulator.scenario.step_options import entry_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Plan:
     replicates : of each point.
     runs : point by point.
     refused : a sentence for each point that is not a valid scenario, by its number.
-    policies : scheduling policies of the runs.
+    policies : scheduling policies of the runs, as they are compiled.
     files : that the runs name, relative to the scenario's folder.
     """
 
@@ -109,7 +110,7 @@ def plan(scenario: Scenario, points: Sequence[Point], replicates: int) -> Plan:
             first = first or error
             refused[point.number] = str(error)
             continue
-        policies.add(changed.scheduler.policy)
+        policies.add(entry_of(changed))
         files.update(named.path for named in relative_files(mapping, changed.base_dir))
         overrides = tuple(point.overrides)
         runs += [
