@@ -123,6 +123,10 @@ def calibrate_small(rows: pd.DataFrame, gpu: Gpu) -> tuple[Elementwise, dict[str
     def predict(parameters: dict[str, float]) -> Array:
         return parameters["launch_s"] + size / parameters["bytes_per_s"]
 
-    fitted, at_bound = fit.fit(predict, measured, bounds)
-    report = {"fit": fit.error_summary(predict(fitted), measured), "at_bound": at_bound}
+    fitted, at_bound, undecided = fit.fit(predict, measured, bounds)
+    report = {
+        "fit": fit.error_summary(predict(fitted), measured),
+        "at_bound": at_bound,
+        "undecided": undecided,
+    }
     return Elementwise(**fitted), report
