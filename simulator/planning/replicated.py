@@ -32,7 +32,6 @@ def averaged(summaries: Sequence[Summary]) -> Summary:
             shares[limit["resource"]] = shares.get(limit["resource"], 0.0) + share
     ordered = sorted(shares.items(), key=lambda item: -item[1])
     out["limits"] = [{"resource": name, "share": share} for name, share in ordered]
-    out["slo"] = _verdicts([one["slo"] for one in summaries])
     return out
 
 
@@ -42,27 +41,15 @@ def worst(states: Iterable[str]) -> str:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Mean of numbers; nested figures one by one."""
+    """Mean of numbers, nested ones one by one; what is true or false must be so in all."""
     first = values[0]
-    if isinstance(first, dict) and all(isinstance(value, dict) for value in values):
-        shared = [key for key in first if all(key in value for value in values)]
-        return {
-            key: _verdicts([value[key] for value in values])
-            if key == "slo"
-            else _mean([value[key] for value in values])
-            for key in shared
-        }
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    if all(isinstance(value, bool) for value in values):
+        return all(values)
+    if all(isinstance(value, int | float) for value in values):
         return first if all(value == first for value in values) else float(np.mean(values))
+    if all(isinstance(value, dict) for value in values):
+        shared = [key for key in first if all(key in value for value in values)]
+        return {key: _mean([value[key] for value in values]) for key in shared}
+    if all(isinstance(value, list) and len(value) == len(first) for value in values):
+        return [_mean(list(items)) for items in zip(*values, strict=True)]
     return first
-
-
-def _verdicts(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [
-        verdict
-        | {
-            "value_ms": float(np.mean([run[i]["value_ms"] for run in runs])),
-            "met": all(run[i]["met"] for run in runs),
-        }
-        for i, verdict in enumerate(runs[0])
-    ]

@@ -13,6 +13,7 @@ def run(ttft, state, met, share, prompts=10):
         "limits": [{"resource": "host", "share": share}, {"resource": "kv", "share": 1 - share}],
         "slo": [verdict | {"value_ms": ttft, "met": met}],
         "classes": {"a": {"completed": prompts, "slo": []}},
+        "causes": {"slo": "p99_ttft_ms", "shares": [share, 1 - share]},
     }  # fmt: skip
 
 
@@ -34,6 +35,8 @@ def test_means_and_the_worst():
     assert found["slo"][0]["met"] is False
     assert found["slo"][0]["value_ms"] == 2.5
     assert found["classes"]["a"]["completed"] == 15.0
+    assert found["causes"]["slo"] == "p99_ttft_ms"
+    assert [round(share, 12) for share in found["causes"]["shares"]] == [0.45, 0.55]
 
 
 def test_what_never_differs_keeps_its_type():
