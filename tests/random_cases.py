@@ -147,16 +147,17 @@ def _limits(dice: Dice, policy: str, longest: int) -> dict[str, Any]:
             options["depth"] = dice.choice([1, 1, 2])  # 2: asynchronous scheduling
         options |= RULES[dice.choice(list(RULES))].limits()
     if policy == "step_options":
-        options |= _step_options(dice, synchronous=options.get("depth", 1) == 1)
+        drafting = options.get("depth", 1) == 1 and options["allocator"] not in RESERVING
+        options |= _step_options(dice, drafting=drafting)
     if policy == "continuous" and options["allocator"] == "paged":  # preemption swap, or not
         options["host_blocks"] = dice.choice([0, 3, 100])
         options["copy_s_per_block"] = dice.choice([0.25, 0.013])
     return options
 
 
-def _step_options(dice: Dice, *, synchronous: bool) -> dict[str, Any]:
+def _step_options(dice: Dice, *, drafting: bool) -> dict[str, Any]:
     return {
-        "num_speculative_tokens": dice.integer(0, 4) if synchronous else 0,
+        "num_speculative_tokens": dice.integer(0, 4) if drafting else 0,
         "acceptance_rate": dice.choice([0.0, 0.6, 1.0]),
         "draft_cost": 0.25,
         "structured_share": dice.choice([0.0, 0.5]),

@@ -29,9 +29,10 @@ def take_over_evicted(engine: Engine, r: int) -> None:
 def blocks_in_host(engine: Engine, r: int, i: int, first: int) -> int:
     """How many blocks of request `i`, from block `first` on, can be copied from host memory.
 
-    `prefix.look_up` has just found those before.  At least the last known token must be
-    computed.  Those found become the newest.
+    `prefix.look_up` has just found those before; behind these, their places in host memory go
+    to `found`.  At least the last known token must be computed.  Merely looking changes nothing.
     """
+    places = engine.prefix.found[r]
     request = engine.requests[i]
     most = (request.known_tokens - 1) // engine.limits[0].block_size
     chain, segment, start = request.chain, request.segment, request.segment_start
@@ -41,9 +42,16 @@ def blocks_in_host(engine: Engine, r: int, i: int, first: int) -> int:
         entry = _find(engine, r, chain)
         if entry == NOBODY:
             break
-        _renew(engine, r, entry)
+        places[first + found] = entry
         found += 1
     return found
+
+
+@njit
+def renew(engine: Engine, r: int, first: int, count: int) -> None:
+    """Make what `blocks_in_host` has just found, and was copied, the newest."""
+    for k in range(first, first + count):
+        _renew(engine, r, engine.prefix.found[r, k])
 
 
 @njit

@@ -68,3 +68,9 @@ def check_options(scenario: Scenario) -> None:
                 f"scheduler.{key} is an option of the policy chunked_prefill, and the policy is "
                 f"{policy}; remove one of the two"
             )
+    allocator = scenario.kv_cache.allocator
+    if scenario.scheduler.speculative is not None and allocator != "paged":
+        raise ValueError(
+            f"scheduler.speculative needs slots for drafts beyond what kv_cache.allocator "
+            f"{allocator} reserves; choose the allocator paged"
+        )

@@ -11,7 +11,7 @@ from cost_models.jit import njit
 from simulator.engine.offload import admit_copied
 from simulator.engine.state import Engine
 from simulator.engine.verbs import cached_tokens, head, num_running
-from simulator.kv_cache.offload import blocks_in_host, take_over_evicted
+from simulator.kv_cache.offload import blocks_in_host, renew, take_over_evicted
 from simulator.schedulers.chunked_prefill import cap_on_chunks, schedule_running
 
 
@@ -31,7 +31,9 @@ def compose(engine: Engine, r: int, now: float) -> int:
             break
         known = engine.requests[i].known_tokens
         cached = cached_tokens(engine, r)
-        copied = blocks_in_host(engine, r, i, cached // limits.block_size) * limits.block_size
+        hits = cached // limits.block_size
+        copies = blocks_in_host(engine, r, i, hits)
+        copied = copies * limits.block_size
         chunk = min(known - cached - copied, longest_chunk)
         if not limits.chunked_prefill and chunk > budget:
             break
@@ -40,6 +42,7 @@ def compose(engine: Engine, r: int, now: float) -> int:
         reserve = known if limits.reserve_full_isl else 0
         if not admit_copied(engine, r, cached, copied, chunk, reserve, watermark):
             break
+        renew(engine, r, hits, copies)
         admitted = True
         budget -= chunk
     return 0 if admitted else 1

@@ -33,5 +33,6 @@ def test_a_few_users_gain_what_theory_says():
 
 
 def test_many_users_lose():
-    # 512 x 5 tokens a step are bound by compute: 5 tokens are paid for each 1.94.
-    assert tpot_ratio(512, 1024) > 1.2
+    # 512 x 5 tokens a step are bound by compute: 5 tokens are paid for each 1.94, though
+    # their attention and the prompts of others are paid once.
+    assert tpot_ratio(512, 1024) > 1.02

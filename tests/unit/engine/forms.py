@@ -72,7 +72,8 @@ def random_runs() -> Iterator[tuple[str, str]]:
                 options["depth"] = int(rng.integers(1, 3))  # 2: asynchronous scheduling
             options |= RULES[tuple(RULES)[number % len(RULES)]].limits()
         if policy == "step_options":
-            drafts = int(rng.integers(0, 4)) if options.get("depth", 1) == 1 else 0
+            drafting = options.get("depth", 1) == 1 and allocator not in RESERVING
+            drafts = int(rng.integers(0, 4)) if drafting else 0
             options |= {
                 "structured_share": 0.5, "grammar_s_per_seq": 1.1e-4, "luck": number,
                 "num_speculative_tokens": drafts, "acceptance_rate": 0.6, "draft_cost": 0.13,

@@ -57,7 +57,7 @@ REFUSED = {
     "workload.arrivals.process=poison": ["'poison'", "poisson, constant, gamma", "mean poisson?"],
     "workload.lengths.distribution=azure": ["workload.lengths.distribution", "azure_conv_2023"],
     "workload.predictor=orakle": ["workload.predictor is 'orakle'", "oracle, class_mean"],
-    "cluster.router=fastest": ["cluster.router is 'fastest'", "round_robin, least_outstanding"],
+    "cluster.router=fastest": ["cluster.router is 'fastest'", "round_robin, random"],
     "cost_model={kind: lineal}": ["cost_model.kind is 'lineal'", "calibrated, linear"],
     # missing keys
     "workload.arrivals={rate: 3}": ["workload.arrivals.process is missing", "poisson"],
@@ -71,7 +71,6 @@ REFUSED = {
     "cluster.pipeline_parallel=2": ["cluster.pipeline_parallel is not supported", "remove it"],
     "cluster.pools={prefill: {}}": ["cluster.pools is not supported"],
     "cluster.autoscaler={max: 3}": ["cluster.autoscaler is not supported"],
-    "cluster.router=least_kv": ["cluster.router: least_kv is not supported by servecast 0.1"],
     "workload.arrivals={process: mmpp, rate: 1, burst_factor: 5, burst_share: 0.5, burst_s: 9}": [
         "bursts of 5 times the mean rate for 0.5 of the time",
         "at most 1",
@@ -109,6 +108,8 @@ REFUSED = {
         "chunked_prefill",
         "orca",
     ],
+    "scheduler.speculative={num_speculative_tokens: 4, acceptance_rate: 0.5}; "
+    "kv_cache.allocator=contiguous_oracle": ["scheduler.speculative", "contiguous_oracle"],
     "scheduler.speculative={num_speculative_tokens: 4}": ["acceptance_rate", "is missing"],
     "scheduler.speculative={num_speculative_tokens: 4, acceptance_rate: 0.5}; "
     "scheduler.async_scheduling=true": ["async_scheduling is true", "scheduler.speculative"],
