@@ -38,7 +38,7 @@ def fit_arrivals(start_s: Floats) -> tuple[dict[str, Any], str]:
         distance = float(np.mean([_distance(candidate, start_s, seed) for seed in SEEDS]))
         name = candidate["process"]
         if "burst_share" in candidate:
-            name += f" in bursts {candidate['burst_share']:.0%} of the time"
+            name += f" in bursts {candidate['burst_share']:.0%} of the time, CV {candidate['cv']:g}"
         if "curve" in candidate:
             name += f" in {len(candidate['curve'])} steps"
         tried.append(f"{name} {distance:.3f}")

@@ -98,7 +98,13 @@ def prefix_reuse(requests: Requests) -> float:
 
 
 def gap_and_burst_distance(trace_s: Floats, twin_s: Floats) -> float:
-    """One number for how unlike arrivals are: of their gaps, and of counts at every scale."""
+    """One number for how unlike arrivals are: of their gaps, and of counts at every scale.
+
+    Kolmogorov and Smirnov's distance hardly sees the few long silences between bursts, so
+    the CV of the gaps, which they make, counts beside the dispersion at each scale.
+    """
+    gaps, other_gaps = np.diff(trace_s), np.diff(twin_s)
     spread, other = dispersion(trace_s), dispersion(twin_s)
-    logs = [abs(np.log(other[w] / spread[w])) for w in spread if other.get(w, 0) > 0]
-    return ks_distance(np.diff(trace_s), np.diff(twin_s)) + (float(np.mean(logs)) if logs else 0.0)
+    pairs = [(cv(gaps), cv(other_gaps)), *((spread[w], other.get(w)) for w in spread)]
+    logs = [abs(np.log(b / a)) for a, b in pairs if a and b]
+    return ks_distance(gaps, other_gaps) + (float(np.mean(logs)) if logs else 0.0)

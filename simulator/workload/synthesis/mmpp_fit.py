@@ -7,7 +7,8 @@ within tau, the variance of the counts in windows of t over their mean is
 
 p being the share of the time in bursts (H. Heffes and D. M. Lucantoni, "A Markov modulated
 characterization of packetized voice and data traffic", IEEE JSAC 4 (1986) 856-868).  So A and
-tau are told by the counts; p is tried out.
+tau are told by the counts; p is tried out, and so are gaps within a state that vary more than
+Poisson's, which adds a little to the counts of short windows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from simulator.workload.requests import Floats
 from simulator.workload.traces.statistics import dispersion
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+CVS = (1.0, 2.0)
 WIDTHS, LEAST_WINDOWS = 16, 20
 LEAST_EXCESS = 0.3  # less is a Poisson process to all purposes
 
@@ -38,13 +40,14 @@ def mmpp_candidates(start_s: Floats) -> Iterator[dict[str, Any]]:
     for share in SHARES:
         apart = np.sqrt(excess * rate / (2 * share * (1 - share) * tau))
         factor = 1 + (1 - share) * min(float(apart), rate / share) / rate
-        yield {
+        episodes = {
             "process": "mmpp",
             "rate": float(f"{rate:.6g}"),
             "burst_factor": float(f"{min(factor, 1 / share):.6g}"),
             "burst_share": share,
             "burst_s": float(f"{tau / (1 - share):.6g}"),
         }
+        yield from (episodes | {"cv": own} for own in CVS)
 
 
 def _excess(width: Floats, found: Floats) -> tuple[float, float]:

@@ -17,8 +17,9 @@ from simulator.workload.content import output_tag, own_tag
 from simulator.workload.quantiles import QuantileTable
 from simulator.workload.requests import Requests
 from simulator.workload.synthesis.arrival_fit import fit_arrivals
-from simulator.workload.synthesis.fidelity import ks_distance, prefix_reuse
+from simulator.workload.synthesis.fidelity import cv, ks_distance, prefix_reuse
 from simulator.workload.synthesis.twin import synthesize
+from simulator.workload.traces.read import read_trace
 from simulator.workload.traces.statistics import dispersion
 
 N = 6000
@@ -65,6 +66,16 @@ def test_burst_episodes_are_found():
     # Some 25 bursts: their number and lengths are known to a fifth of their means.
     for key, value in made.items():
         assert found[key] == pytest.approx(value, rel=3 / 5)
+
+
+def test_long_silences_between_bursts_are_kept(shared):
+    # The recording's gaps have a CV of 13.15, all of it from a few silences of minutes.
+    path = shared / "traces" / "azure2023" / "AzureLLMInferenceTrace_code.csv"
+    start_s = read_trace(path).arrival_s
+    found, why = fit_arrivals(start_s - start_s[0])
+    assert found["process"] == "mmpp", why
+    cvs = [cv(np.diff(arrivals_of(found, seed, len(start_s)))) for seed in range(5)]
+    assert np.median(cvs) == pytest.approx(13.15, rel=0.25)
 
 
 def test_the_curve_of_burst_episodes_against_its_theory():
