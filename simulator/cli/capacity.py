@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from simulator.scenario import Scenario
 
 SLO_MISSED = 3
+MOST_MODEL_ERROR = 10
 
 
 def capacity(
@@ -81,14 +82,15 @@ def capacity(
     from simulator.planning.capacity import find_capacity
     from simulator.planning.capacity.search import parse_axes
     from simulator.planning.capacity.search import search as search_options
-    from simulator.planning.capacity.what_if import parse_what_if
+    from simulator.planning.capacity.what_if import parse_what_if, refuse_unknown_keys
     from simulator.report.capacity import capacity_report
     from simulator.report.files import to_json
 
+    _refuse_nonsense(rate, max_rate, replicas or gpus, precision, budget, model_error)
     questions = parse_what_if(what_if or [])
     described = _scenario(scenario, settings or [], slo or [], seed, replicas, gpus)
     refuse_unmeasurable(described)
-    _refuse_nonsense(rate, max_rate, replicas or gpus, precision)
+    refuse_unknown_keys(described, questions)
     announce_compilation()
     size = rate is not None and replicas is None and gpus is None and not max_rate
     axes = parse_axes(search or [])
@@ -129,9 +131,9 @@ def _scenario(
     """The scenario with what the options set in it."""
     from simulator.errors import InputError
     from simulator.scenario import Scenario
+    from simulator.scenario.overrides import parse_override, with_seed
 
-    overrides = [*settings, *([] if seed is None else [f"seed={seed}"])]
-    scenario = Scenario.from_yaml(source, overrides)
+    scenario = Scenario.from_yaml(source, with_seed(settings, seed))
     names = [spec.name for spec in scenario.workload.classes]
     for text in slo:
         who, dot, key = text.rpartition(".") if "." in text.partition("=")[0] else ("", "", text)
@@ -141,7 +143,9 @@ def _scenario(
                 + (f"; there are {', '.join(names)}" if names else ", which has none")
             )
         place = f"workload.classes.{names.index(who)}.slo" if dot else "slo"
-        scenario = scenario.with_overrides([f"{place}.{key}"])
+        if "=" not in key:
+            raise InputError(f"--slo {text}: give a key and a limit in ms, as p99_ttft_ms=500")
+        scenario = scenario.with_overrides([parse_override(f"{place}.{key}", "--slo")])
     if gpus is not None:
         each = scenario.cluster.tensor_parallel
         if replicas is not None or gpus % each:
@@ -163,12 +167,24 @@ def _with_option(scenario: Scenario, option: Option, size: bool) -> Scenario:
 
 
 def _refuse_nonsense(
-    rate: float | None, max_rate: bool, given: int | None, precision: float
+    rate: float | None,
+    max_rate: bool,
+    given: int | None,
+    precision: float,
+    budget: float | None,
+    model_error: float | None,
 ) -> None:
+    import math
+
     from simulator.errors import InputError
 
-    if rate is not None and not rate > 0:
-        raise InputError(f"--rate {rate:g}: give a number above 0")
+    for option, value in (("--rate", rate), ("--budget", budget)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise InputError(f"{option} {value:g}: give a number above 0")
+    if model_error is not None and not model_error < MOST_MODEL_ERROR:
+        raise InputError(
+            f"--model-error {model_error:g}: give a share below {MOST_MODEL_ERROR}, such as 0.1"
+        )
     if rate is not None and max_rate and given is None:
         raise InputError("--rate and --max-rate ask for opposite things; give one of the two")
     if not 0 < precision < 1:

@@ -10,11 +10,15 @@ from simulator.scenario.overrides import Override, parse_override
 OPENING, CLOSING = "[{(", "]})"
 
 
-def parse_variant(text: str) -> tuple[str, list[str]]:
+def parse_variant(text: str, option: str = "--variant") -> tuple[str, list[str]]:
     """Read ``"big batch: scheduler.max_num_seqs=256, kv_cache.block_size=32"``.
 
     Commas inside brackets, braces and quotes belong to the value.  Nothing behind the
     colon is the scenario as it is.
+
+    Parameters
+    ----------
+    option : of the command line that it was given with, for messages about it.
 
     Raises
     ------
@@ -24,14 +28,14 @@ def parse_variant(text: str) -> tuple[str, list[str]]:
     name = name.strip()
     if not colon or not name or "=" in name:
         raise InputError(
-            f'--variant {text!r} has no name; write "name: key=value, key=value", such as '
+            f'{option} {text!r} has no name; write "name: key=value, key=value", such as '
             '"big batch: scheduler.max_num_seqs=256".'
         )
     overrides = [piece.strip() for piece in split_outside(rest) if piece.strip()]
     for piece in overrides:
         if "=" not in piece:
             raise InputError(
-                f"--variant {name}: {piece!r} sets nothing; write key=value, such as "
+                f"{option} {name}: {piece!r} sets nothing; write key=value, such as "
                 "scheduler.max_num_seqs=256."
             )
     return name, overrides

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from simulator.planning.capacity import Capacity
 
 
+SETTINGS_WIDTH = 48  # of a search's table, at least
+
+
 def capacity_report(found: Capacity) -> str:
     """The whole report."""
     summary = found.summary
@@ -59,19 +62,24 @@ def answer_sentence(found: Capacity) -> str:
             bands += f", model band {_count(band.low)}–{_count(band.high)}"
         if found.gpus > count:
             bands += " replicas"
-        start = f"At {found.asked:.4g} {found.unit}, {machines} meet {limits} ({bands})"
+        meet = _verb(found.gpus, "meet")
+        start = f"At {found.asked:.4g} {found.unit}, {machines} {meet} {limits} ({bands})"
         room = f"headroom {found.headroom:.0%}"
     else:
         low, high = found.per_replica.low, found.per_replica.high
         bands = f"sampling CI {low:.3g}–{high:.3g}"
         if band is not None:
             bands += f", model band {band.low:.3g}–{band.high:.3g}"
+        carry = _verb(found.gpus, "carry")
         per = "" if found.replicas.estimate == 1 else " per replica"
         start = (
-            f"{found.gpus} {found.gpu} carry {found.whole:.3g} {found.unit} within {limits} "
+            f"{found.gpus} {found.gpu} {carry} {found.whole:.3g} {found.unit} within {limits} "
             f"({per.strip() + ': ' if per else ''}{bands})"
         )
-        room = f"headroom over {found.asked:.4g} {found.unit} {found.headroom:.0%}"
+        asked = f"{found.asked:.4g} {found.unit}"
+        room = f"headroom over {asked} {found.headroom:.0%}"
+        if found.headroom < 0:
+            room = f"that is {-found.headroom:.0%} short of {asked}"
     parts = [start, f"{found.binding.objective} gives way first{_cause(found)}"]
     resource = _resource(found.summary)
     if resource:
@@ -87,6 +95,13 @@ def answer_sentence(found: Capacity) -> str:
     if band is not None:
         parts.append(f"step costs ±{band.error:.0%}")
     return "; ".join(parts) + "."
+
+
+def _verb(count: int, plural: str) -> str:
+    """``meet`` or ``carry``, as so many do it."""
+    if count != 1:
+        return plural
+    return plural.removesuffix("y") + "ies" if plural.endswith("y") else plural + "s"
 
 
 def _cause(found: Capacity) -> str:
@@ -163,10 +178,14 @@ def _options(found: Capacity) -> list[str]:
     if not found.options:
         return []
     ranked = [option for option in found.options if not option.why_not]
-    out = [header("Search"), f"{'':<48}{'per replica':>12}{'replicas':>9}{'GPUs':>6}{'$/h':>9}"]
+    width = max(SETTINGS_WIDTH, *(len(", ".join(option.settings)) for option in ranked))
+    out = [
+        header("Search"),
+        f"{'':<{width}}{'per replica':>12}{'replicas':>9}{'GPUs':>6}{'$/h':>9}",
+    ]
     for option in ranked[: 1 + RUNNERS_UP]:
         out.append(
-            f"{', '.join(option.settings):<48}{option.load:>12.2f}{option.replicas:>9}"
+            f"{', '.join(option.settings):<{width}}{option.load:>12.2f}{option.replicas:>9}"
             f"{option.gpus:>6}{option.dollars_per_hour:>9.2f}"
         )
     for option in found.options[len(ranked) :]:

@@ -134,3 +134,28 @@ def test_what_ifs_are_known_or_refused():
     assert "bursts" in parse_what_if(["all"])
     with pytest.raises(InputError, match="--what-if luck: not known"):
         parse_what_if(["luck"])
+
+
+def test_a_limit_that_is_met_exactly_is_met():
+    # A step of 100 ms has eight seats: 16 clients without think time get an answer every second
+    # step, 200 ms after they asked, and 17 do not.
+    scenario = single_server(
+        workload={
+            "arrivals": {"process": "closed_loop", "concurrency": 12},
+            "lengths": {"distribution": "fixed", "prompt_tokens": 10, "output_tokens": 1},
+            "num_requests": 1000,
+        },
+        scheduler={"max_num_seqs": 8, "async_scheduling": False},
+        cost_model={"kind": "linear", "t_mem_s": 0.1, "t_flop_s_per_token": 0.0},
+        slo={"p99_e2el_ms": 200},
+    )
+    assert find_capacity(scenario, try_changes=False).whole == 16
+
+
+def test_few_requests_and_a_far_rate_do_not_mislead():
+    # Three requests would meet any limit by chance; a rate 100,000 times too low is no answer.
+    workload = single_server().to_mapping()["workload"] | {"num_requests": 3}
+    workload["arrivals"] = {"process": "poisson", "rate": 1e-4}
+    found = find_capacity(single_server(workload=workload), try_changes=False)
+    assert found.per_replica.estimate == pytest.approx(load_of_theory(0.05), rel=0.06)
+    assert found.summary["num_prompts"] >= 1000

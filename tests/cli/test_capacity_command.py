@@ -55,6 +55,21 @@ def test_check_is_the_exit_code():
     assert "over the budget: $5.98/h" in broke.stderr
 
 
+def test_one_gpu_carries_and_a_shortfall_is_called_one():
+    result = invoke("--slo", "p99_ttft_ms=200", "--set", "workload.arrivals.rate=120")
+    first = " ".join(result.stdout.split("\n\n")[0].split())
+    assert first.startswith("1 h100_sxm carries ")
+    assert "% short of 120 req/s;" in first
+    assert "headroom" not in first
+
+
+def test_given_step_costs_are_not_asked_about_other_machines():
+    result = invoke("--slo", "p99_ttft_ms=200", "--what-if", "gpu,fp8,model")
+    said = " ".join(result.stdout.split())
+    assert said.count("step costs are given (cost_model linear) and know of no other") == 3
+    assert "✓ weights in fp8" not in said
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -65,7 +80,16 @@ def test_check_is_the_exit_code():
         (["--slo", "p99_ttft_ms=200", "--rate", "5", "--max-rate"], "opposite things"),
         (["--slo", "p99_ttft_ms=200", "--gpus", "3", "--set", "cluster.tensor_parallel=2"],
          "no multiple of cluster.tensor_parallel"),
-        (["--slo", "p99_ttft_ms=200", "--search", "scheduler.max_seqs=3,4"], "max_seqs"),
+        (["--slo", "p99_ttft_ms=200", "--search", "scheduler.max_seqs=3,4"],
+         "--search: scheduler.max_seqs"),
+        (["--slo", "p99_ttft_ms=200", "--rate", "inf"], "--rate inf: give a number above 0"),
+        (["--slo", "p99_ttft_ms=200", "--budget", "-1"], "--budget -1: give a number above 0"),
+        (["--slo", "p99_ttft_ms=200", "--budget", "nan"], "--budget nan"),
+        (["--slo", "p99_ttft_ms=200", "--model-error", "inf"], "--model-error inf"),
+        (["--slo", "p99_ttft_ms=200", "--rate", "1e9"], "not even 10,000 replicas"),
+        (["--slo", "p99_ttft_ms"], "--slo p99_ttft_ms: give a key and a limit"),
+        (["--slo", "p99_ttft_ms=200", "--what-if", "more: scheduler.max_seqs=3"],
+         "--what-if more: scheduler.max_seqs"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(options, sentence):

@@ -12,7 +12,7 @@ from simulator.planning.capacity.changes import Tried, candidates
 from simulator.planning.capacity.changes import try_changes as worthwhile
 from simulator.planning.capacity.fleet import Fleets, replicas_for
 from simulator.planning.capacity.solve import greatest_load, sustained_load
-from simulator.planning.capacity.system import System
+from simulator.planning.capacity.system import FEWEST_REQUESTS, System
 from simulator.planning.capacity.what_if import answer_what_if, questions
 from simulator.planning.statistics import Interval
 
@@ -234,6 +234,11 @@ def _notes(system: System, replicates: int, requests: int, model_error: float | 
         else "independent draws; all that is compared shares them"
     )
     found = [f"{replicates} replicates of {requests:,} requests: {how}"]
+    if requests < FEWEST_REQUESTS:
+        found.append(
+            "so short a run starts empty and has few requests beyond a percentile, so that the "
+            f"answer may be too high: have {FEWEST_REQUESTS:,} requests or more"
+        )
     if system.scenario.warmup_s:
         found.append(f"warm-up: {system.scenario.warmup_s:g} s, as the scenario says")
     else:

@@ -12,6 +12,7 @@ from simulator.planning.capacity.system import System
 from simulator.planning.statistics import Interval, mean_interval
 
 MOST_REPLICAS = 10_000
+FAR = 10  # times as many as that are refused without a run
 
 
 def least(meets: Callable[[int], bool], guess: int) -> int:
@@ -21,14 +22,14 @@ def least(meets: Callable[[int], bool], guess: int) -> int:
     ------
     InputError : when none up to 10,000 does.
     """
-    step, high = 1, guess
-    while not meets(high):
+    step, high = 1, min(guess, MOST_REPLICAS)
+    while guess > FAR * MOST_REPLICAS or not meets(high):
         if high >= MOST_REPLICAS:
             raise InputError(
                 f"capacity: not even {MOST_REPLICAS:,} replicas carry this load within the limits"
             )
         low, high, step = high, min(high + step, MOST_REPLICAS), 2 * step
-    if high == guess:
+    if step == 1:  # the guess was enough
         low, step = high, 1
         while low > 0 and (low == high or meets(low)):
             high, low, step = low, max(low - step, 0), 2 * step

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simulator.metrics.backlog import OVERLOADED, backlog
 from simulator.metrics.latency import Rows, population
 from simulator.metrics.quantiles import weighted_mean, weighted_quantiles
-from simulator.metrics.slo import SECONDS
+from simulator.metrics.slo import ROUNDING, SECONDS
 from simulator.recording import FINISHED, QUEUE_FULL, UNFINISHED, Recording
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def margin(recording: Recording, scenario: Scenario, skip: int = 0) -> Margin:
         if value_s == 0:
             excess = -HOPELESS
         elif math.isfinite(value_s):
-            excess = max(-HOPELESS, min(HOPELESS, math.log(value_s * 1e3 / target.limit_ms)))
+            limit_s = target.limit_ms / 1e3 * (1.0 + ROUNDING)
+            excess = max(-HOPELESS, min(HOPELESS, math.log(value_s / limit_s)))
         if excess > worst:
             worst, about, about_ms = excess, (name, target), value_s * 1e3
     name, target = about

@@ -13,11 +13,13 @@ from simulator.planning.capacity.fleet import replicas_for
 from simulator.planning.capacity.solve import greatest_load
 from simulator.planning.capacity.system import System
 from simulator.planning.variants import split_outside
+from simulator.scenario.overrides import parse_override
 
 if TYPE_CHECKING:
     from simulator.scenario import Scenario
 
 RUNNERS_UP = 4
+SEARCH = "--search"
 LIGHT = 0.05  # of the load to start from: a system that misses its limits there is hopeless
 
 
@@ -138,9 +140,9 @@ def _judge(
 ) -> tuple[Option, float]:
     """A combination, and the load to start from with the next."""
     try:
-        system = System(scenario.with_overrides(settings))
+        system = System(scenario.with_overrides(parse_override(s, SEARCH) for s in settings))
     except InputError as error:
-        if "--set" in str(error):
+        if SEARCH in str(error):
             raise  # a key or a value that no scenario has
         return Option(settings=settings, why_not=str(error)), guess
     price = system.price_per_hour

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RESOLUTION = 0.01  # of a load, relative; replicates lie further apart
 SPREAD = 1.05  # first guess at how far replicates lie apart
 WIDEN = 1.5
-REACH = 1e4  # how many times the guess, and what part of it, is still looked at
+REACH = 1e6  # how many times the guess, and what part of it, is still looked at
 
 Excess = Callable[[float], float]
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # A run lasts at least so many median latencies, or its start and end are most of it.
 LATENCIES_PER_RUN = 20
+# Fewer requests say little of a percentile, and a queue that starts empty has not settled: ten
+# of so many lie beyond the 99th percentile.
+FEWEST_REQUESTS = 1000
 MOST_REQUESTS = 1_000_000
 
 
@@ -174,7 +177,7 @@ class System:
         needed = load * LATENCIES_PER_RUN * self.typical_s
         if self.load.unit == "clients":
             needed = load * LATENCIES_PER_RUN  # each client as many, one after the other
-        count = float(given)
+        count = float(max(given, FEWEST_REQUESTS))
         while count < needed:  # in steps, so that near loads share their requests
             count *= 1.5
         return min(int(count), max(MOST_REQUESTS, given))

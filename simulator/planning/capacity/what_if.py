@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from simulator.errors import InputError
 from simulator.planning.capacity.solve import greatest_load
 from simulator.planning.capacity.system import System
 from simulator.planning.variants import parse_variant
+from simulator.scenario.overrides import parse_override
+
+if TYPE_CHECKING:
+    from simulator.scenario import Scenario
 
 NAMES = {
     "n-1": "one replica less",
@@ -26,6 +30,9 @@ NAMES = {
     "fp8": "weights in fp8",
     "model": "the next larger model",
 }
+
+OF_STEP_COSTS = ("gpu", "fp8", "model")  # questions whose answer the step costs must know
+KNOWS_HARDWARE = ("calibrated", "datasheet")
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def parse_what_if(texts: Sequence[str]) -> list[str]:
     found: list[str] = []
     for text in texts:
         if ":" in text:
-            parse_variant(text)
+            parse_variant(text, "--what-if")
             found.append(text)
             continue
         for name in (part.strip() for part in text.split(",")):
@@ -61,6 +68,20 @@ def parse_what_if(texts: Sequence[str]) -> list[str]:
                     'as "name: key=value"'
                 )
     return list(dict.fromkeys(found))
+
+
+def refuse_unknown_keys(scenario: Scenario, names: Sequence[str]) -> None:
+    """Refuse own questions that set what no scenario has, before anything runs.
+
+    Raises
+    ------
+    InputError : naming the question, the key or value, and what is allowed.
+    """
+    for name in names:
+        if ":" in name:
+            title, overrides = parse_variant(name, "--what-if")
+            option = f"--what-if {title}"
+            scenario.with_overrides([parse_override(text, option) for text in overrides])
 
 
 def questions(system: System, names: Sequence[str]) -> Iterator[WhatIf | str]:
@@ -79,6 +100,9 @@ def questions(system: System, names: Sequence[str]) -> Iterator[WhatIf | str]:
 
 def _of_scenario(system: System, name: str) -> WhatIf | str:
     resolved = system.resolved(0)
+    kind = system.scenario.cost_model.kind
+    if name in OF_STEP_COSTS and kind not in KNOWS_HARDWARE:
+        return f"{NAMES[name]}: step costs are given (cost_model {kind}) and know of no other"
     if name in ("prompts", "outputs"):
         key = f"workload.{name[:-1]}_tokens_scale"
         factor = 1.5 * getattr(system.scenario.workload, key.removeprefix("workload."))
