@@ -123,6 +123,12 @@ class Attention:
             return None
         return uneven if uneven.head_dim == model.head_dim else None
 
+    def feels(self, effect: str) -> bool:
+        """Whether an effect, one that is on, changes what this model's attention takes."""
+        if effect == "uneven_batches":
+            return self._uneven is not None
+        return self.model.latent is None
+
     @property
     def decode_source(self) -> str:
         """What the price of decode attention is."""

@@ -108,8 +108,9 @@ class RooflineForm:
         """Where the numbers come from, and how far a kernel left out of the fit was off."""
         weights = self.calibrations[self.model.weight_dtype]
         told = weights.report.get("estimated") or self._kernel_errors(weights)
-        versions = sorted({v for c in self.calibrations.values() for v in c.versions.values()})
-        on = self.effects.names
+        told_by = (v for c in self.calibrations.values() for v in c.versions.values())
+        versions = sorted({one for several in told_by for one in several.split(" and ")})
+        on = [n for n in self.effects.names if n == "eager_steps" or self.attention.feels(n)]
         beyond = f"; beyond kernels: {', '.join(on)} ({self.effects.source})" if on else ""
         return (
             f"calibrated: {weights.gpu}, {weights.engine} {' and '.join(versions)} kernels, "

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.errors import InputError
+
 if TYPE_CHECKING:
     from cost_models import StepCost, StepTime
     from cost_models.catalog import Gpu, Model
@@ -67,6 +69,11 @@ def cost(
     if not contexts and not chunks:
         contexts = _decodes("32x2048")
     _refuse_beyond_the_model(contexts, chunks, shape)
+    seqs = len(contexts) + len(chunks)
+    if max_num_seqs is not None and seqs > max_num_seqs:
+        raise InputError(
+            f"--max-num-seqs {max_num_seqs}: the step has {seqs} sequences; give as many or more."
+        )
     price = StepCost.load(
         shape,
         device,
@@ -81,6 +88,7 @@ def cost(
     )
     step = price.step(contexts, chunks)
     facts = _facts(price, step, shape, device)
+    facts["does_not_fit"] = _does_not_fit(shape, device, tp, engine, engine_version, max_num_seqs)
     if plot is not None:
         _draw(plot, price, step, shape, device, tp, contexts)
     if as_json:
@@ -92,6 +100,26 @@ def cost(
         _print(facts, f"{shape.name} on {tp} x {device.name}: {what or '32x2048'}")
 
 
+def _does_not_fit(
+    model: Model,
+    gpu: Gpu,
+    tp: int,
+    engine: str,
+    engine_version: str | None,
+    max_num_seqs: int | None,
+) -> str | None:
+    """Why no engine of this size could take the step; None where one could."""
+    from cost_models.catalog import engine_defaults
+    from cost_models.memory import kv_budget
+
+    defaults = engine_defaults(engine, engine_version, gpu)
+    try:
+        kv_budget(model, gpu, tp, max_num_seqs=max_num_seqs, defaults=defaults)
+    except InputError as reason:
+        return str(reason)
+    return None
+
+
 def _draw(
     file: Path,
     price: StepCost,
@@ -101,7 +129,6 @@ def _draw(
     tp: int,
     contexts: list[int],
 ) -> None:
-    from simulator.errors import InputError
     from simulator.report.plots.cost import plot_cost
 
     if file.suffix not in (".png", ".svg", ".pdf") or not file.parent.is_dir():
@@ -113,8 +140,6 @@ def _draw(
 def _refuse_beyond_the_model(
     contexts: list[int], chunks: list[tuple[int, int]], model: Model
 ) -> None:
-    from simulator.errors import InputError
-
     longest = max([*contexts, *(chunk + past for chunk, past in chunks)])
     if longest > model.max_position_embeddings:
         raise InputError(
@@ -124,8 +149,6 @@ def _refuse_beyond_the_model(
 
 
 def _decodes(text: str) -> list[int]:
-    from simulator.errors import InputError
-
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     if match is None or int(match[1]) < 1 or int(match[2]) < 1:
         raise InputError(
@@ -137,8 +160,6 @@ def _decodes(text: str) -> list[int]:
 
 
 def _prefill(text: str) -> tuple[int, int]:
-    from simulator.errors import InputError
-
     match = re.fullmatch(r"(\d+)(?:@(\d+))?", text)
     if match is None or int(match[1]) < 1:
         raise InputError(
@@ -219,3 +240,5 @@ def _print(facts: dict[str, Any], title: str) -> None:
         )
     for line in facts["provenance"]:
         console.print(line, highlight=False)
+    if facts["does_not_fit"]:
+        console.print(f"note: {facts['does_not_fit']}", highlight=False)

@@ -134,3 +134,23 @@ def test_calibrating_needs_one_source(tmp_path: Path) -> None:
         CliRunner().invoke(
             app, ["calibrate", "--from-benchmark", "no.json", *out], catch_exceptions=False
         )
+
+
+def test_a_step_of_a_model_that_does_not_fit_says_so() -> None:
+    step = ("--gpu", "h100_sxm", "--json")
+    # 70.6e9 parameters of 2 bytes are 131 GiB, of which two 80 GB GPUs hold half each.
+    alone = json.loads(servecast("cost", "llama-3.1-70b", *step))["does_not_fit"]
+    assert "weights of 131.4 GiB" in alone
+    assert "tensor_parallel 2" in alone
+    assert (
+        json.loads(servecast("cost", "llama-3.1-70b", "--tp", "4", *step))["does_not_fit"] is None
+    )
+    printed = " ".join(servecast("cost", "llama-3.1-70b", "--gpu", "h100_sxm").split())
+    assert f"note: {alone}" in printed
+
+
+def test_a_step_of_more_sequences_than_the_engine_takes_is_refused() -> None:
+    limit = ("--gpu", "h100_sxm", "--max-num-seqs", "4")
+    servecast("cost", "llama-3.1-8b", *limit, "--decode", "3x64", "--prefill", "64")
+    with pytest.raises(InputError, match="--max-num-seqs 4: the step has 5 sequences"):
+        servecast("cost", "llama-3.1-8b", *limit, "--decode", "4x64", "--prefill", "64")

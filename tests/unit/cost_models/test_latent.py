@@ -69,6 +69,17 @@ def test_a_chunk_rebuilds_keys_and_values_of_its_past() -> None:
     assert "experts" in cost.provenance
 
 
+def test_only_effects_that_change_its_price_are_named() -> None:
+    # They were measured on heads of 128 in bf16, each with keys and values of its own.
+    told = StepCost.load("llama-3.1-8b", "h200_sxm").provenance
+    assert "beyond kernels: uneven_batches, shared_launch, past_of_chunk" in told
+    packed = StepCost.load({"name": "llama-3.1-8b", "kv_dtype": "fp8"}, "h200_sxm").provenance
+    assert "beyond kernels: shared_launch, past_of_chunk" in packed
+    latent = StepCost.load("deepseek-v3", "h200_sxm", tp=8).provenance
+    assert "beyond kernels" not in latent
+    assert "vllm 0.24.0 and sglang 0.5.14 kernels" in latent
+
+
 def test_a_gpu_without_such_rows_is_refused() -> None:
     with pytest.raises(InputError, match="latent attention for l40s under vllm; there are .*h200"):
         StepCost.load("deepseek-v3", "l40s", tp=8)
