@@ -63,7 +63,8 @@ def column_names(source: Source) -> list[str]:
             return list(record.cells)
     raise InputError(
         f"{source.path} starts like JSON, but no line of it holds an object; "
-        'write one request per line, as {"timestamp": 0, "input_length": 10, ...}'
+        'write one request per line, as {"timestamp": 0, "input_length": 10, ...}, or give a '
+        "distribution function as workload.lengths: {distribution: cdf, file: ...}"
     )
 
 

@@ -70,6 +70,11 @@ def find_format(source: Source, names: list[str], format: str) -> tuple[Layout, 
             f"{source.path} holds texts and no times; give workload.arrivals, and the file as "
             "workload.lengths: {distribution: empirical, file: ..., tokens_per_word: ...}"
         )
+    if {"t_s", "rate_rps"} <= set(names):
+        raise InputError(
+            f"{source.path} holds rates and no requests; give it as workload.arrivals: "
+            "{process: diurnal, file: ...}, with workload.lengths"
+        )
     formats = "; ".join(
         f"{la.name}: {', '.join(la.required)}" for la in FORMATS.values() if source.kind in la.kinds
     )

@@ -201,6 +201,8 @@ def test_reasons_are_counted_apart_most_frequent_first(write):
         (gzip.compress(GOOD.encode() * 50)[:-20], "damaged or cut short"),
         (b"[1, 2", "is not valid JSON"),
         (b'{\n  "a": 1\n}\n', "no line of it holds an object"),
+        (b"t_s,rate_rps\n0,1.5\n600,2\n", "holds rates and no requests; give it as workload.arr"),
+        (b"[[100, 0.5], [200, 1.0]]", "workload.lengths: {distribution: cdf, file: ...}"),
         (GOOD.partition("\n")[2].encode(), "no known trace format has its columns"),
         (GOOD.replace(",", ";").encode(), "no known trace format has its columns"),
         (b"TIMESTAMP,ContextTokens,ContextTokens\n", "two columns are called 'ContextTokens'"),
