@@ -91,6 +91,21 @@ class Result:
 
         return preemption_reasons(self)
 
+    def check_integrity(self) -> list[str]:
+        """What is wrong with the run, in sentences; empty if it is sound.
+
+        The run is made again with an event log, from which blocks, seats, tokens and times
+        are counted anew; see `simulator.engine.integrity`.
+        """
+        from simulator.engine.integrity import violations
+
+        fleet = _logged(self)
+        events = fleet.log_book.events(fleet.engine)
+        plain = entry_of(self.resolved.scenario) == "chunked_prefill"
+        limits = fleet.engine.limits[0]
+        every_member = plain and limits["depth"] == 1 and not limits["self_preemption_ends_scan"]
+        return violations(fleet, self.recording, events, every_member_scheduled=bool(every_member))
+
     def plot_timeline(self, window: Window | None = None, replica: int = 0) -> Figure:
         """Who holds the seats of a replica, step by step, and the queue below; see
         `simulator.report.plots.plot_timeline`."""
@@ -225,11 +240,21 @@ def event_log(
     `simulator.engine.log.EVENT` records in order.  The same bits as the result's own run,
     which kept no log to be fast.
     """
+    fleet = _logged(result, until, keep)
+    return fleet.log_book.events(fleet.engine)
+
+
+def _logged(
+    result: Result,
+    until: float = np.inf,
+    keep: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
+) -> Fleet:
+    """The fleet of a result after the same run up to `until` seconds, with an event log."""
     resolved = result.resolved
     fleet = build_fleet(resolved, result.recording.requests, events=True)
     fleet.log_book.keep = keep
     _run(fleet, resolved, min(until, resolved.scenario.workload.horizon_s or np.inf))
-    return fleet.log_book.events(fleet.engine)
+    return fleet
 
 
 def rerun(

@@ -51,25 +51,42 @@ def _cause(result: Result) -> str:
         f"{int(outcome.preemptions.sum()):,} preemptions of "
         f"{int(np.count_nonzero(outcome.preemptions)):,} requests, the first at {now:,.2f} s: the "
         f"{int(ran.sum()):,} requests that ran then come to {come_to:,} KV blocks by their ends, "
-        f"and {recording.usable_kv_blocks:,} are there. Requests are admitted when what they have "
-        "fits; nothing is kept for the tokens to come."
+        f"and {recording.usable_kv_blocks:,} are there. {_why_admitted(result)}"
     )
+
+
+def _why_admitted(result: Result) -> str:
+    """What the policy's admission does not see."""
+    if result.resolved.scenario.scheduler.policy == "sglang":
+        return (
+            "Room is kept for a part of the declared outputs only, on the bet that most are short."
+        )
+    return "Requests are admitted when what they have fits; nothing is kept for the tokens to come."
 
 
 def _cost(result: Result) -> list[str]:
     recording, resolved = result.recording, result.resolved
     lost, steps = int(recording.outcome.recomputed_tokens.sum()), recording.steps
+    busy_s = float((steps.end_s - steps.start_s).sum())
+    copied = int(recording.outcome.swapped_blocks.sum())
+    out = []
+    if copied:
+        out.append(
+            f"{copied:,} KV blocks were copied to host memory or back, for which steps waited "
+            f"{readable_s(recording.transfer_s)}, {recording.transfer_s / busy_s:.1%} of the "
+            "engine's time."
+        )
     if not lost:
-        return []
+        return out
     computed = int(steps.scheduled_tokens.sum(dtype=np.int64))
     budget = resolved.max_num_batched_tokens
     lost_s = resolved.cost.step(prefills=[(budget, 0)]).total_s * lost / budget
-    busy_s = float((steps.end_s - steps.start_s).sum())
-    return [
+    out.append(
         f"{lost:,} tokens were computed again, {lost / computed:.1%} of all: about "
         f"{readable_s(lost_s)}, {lost_s / busy_s:.1%} of the engine's time, at the price of full "
         f"prompt steps of {budget:,} tokens."
-    ]
+    )
+    return out
 
 
 @dataclass(frozen=True)

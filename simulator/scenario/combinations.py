@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from simulator.scenario.scenario import Scenario
 
 BY_PREDICTION = ("sjf", "srpt")  # orders that need workload.predictor
+# Policies whose admission always, or never, looks at the whole prompt.
+WITHOUT_ISL_CHECK = ("static", "continuous", "orca", "sglang")
 
 
 def why_not(scenario: Scenario, key: str) -> str | None:
@@ -151,11 +153,15 @@ def without_effect(scenario: Scenario) -> list[str]:
     scheduler, workload = scenario.scheduler, scenario.workload
     policy, order = scheduler.policy, scheduler.order
     idle = []
-    if policy in ("static", "continuous", "orca", "sglang"):
+    if policy in WITHOUT_ISL_CHECK:
         if scheduler.long_prefill_token_threshold:
             idle.append(f"scheduler.long_prefill_token_threshold: no effect with {policy}")
         if not scheduler.enable_chunked_prefill:
             idle.append(f"scheduler.enable_chunked_prefill: no effect with {policy}")
+        if scheduler.scheduler_reserve_full_isl is not None:
+            idle.append(f"scheduler.scheduler_reserve_full_isl: no effect with {policy}")
+    if policy in ("static", "sglang") and scheduler.watermark:
+        idle.append(f"scheduler.watermark: no effect with {policy}")
     if policy == "static" and scenario.kv_cache.allocator != "paged":
         idle.append("kv_cache.allocator: no effect with static, which reserves room for its batch")
     default_swap = type(scheduler).model_fields["cpu_swap_gb"].default

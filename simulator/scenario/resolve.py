@@ -10,7 +10,7 @@ from cost_models import catalog
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from simulator.errors import InputError
 from simulator.scenario.batch_limits import fill_batch_limits
-from simulator.scenario.combinations import why_not, without_effect
+from simulator.scenario.combinations import WITHOUT_ISL_CHECK, why_not, without_effect
 from simulator.scenario.cost_loader import step_cost
 from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
@@ -141,7 +141,8 @@ def _fill_engine_settings(
         scheduler["watermark"] = V0_WATERMARK if early else defaults.watermark
         if early:
             notes.append(f"scheduler.watermark: {V0_WATERMARK:g}, as early vLLM had it")
-    if scenario.scheduler.scheduler_reserve_full_isl is None:
+    whole_prompts = scenario.scheduler.policy in WITHOUT_ISL_CHECK
+    if scenario.scheduler.scheduler_reserve_full_isl is None and not whole_prompts:
         scheduler["scheduler_reserve_full_isl"] = defaults.scheduler_reserve_full_isl
     release = f"{defaults.engine} {defaults.version}"
     switches = {

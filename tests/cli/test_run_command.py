@@ -263,6 +263,14 @@ def test_outputs_cut_by_max_model_len_are_reported(file):
     [
         ("scheduler.static.batch_size=4", "scheduler.static: no effect with chunked_prefill"),
         ("workload.predictor=oracle", "workload.predictor: no effect with order fcfs"),
+        (
+            "scheduler={policy: orca, scheduler_reserve_full_isl: true}",
+            "scheduler.scheduler_reserve_full_isl: no effect with orca",
+        ),
+        (
+            "scheduler={policy: static, watermark: 0.1}",
+            "scheduler.watermark: no effect with static",
+        ),
         ("scheduler.order=priority", "all classes have the same priority"),
         ("cluster.engine_version=9.9", "9.9 has the defaults and host times of 0.33"),
     ],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from engine_cases import run, table
 
+from simulator import Scenario, simulate
 from simulator.engine import log
 from simulator.engine.integrity import violations
 
@@ -71,3 +72,17 @@ def test_a_changed_log_is_found(tamper, found):
     except (ValueError, IndexError) as error:  # the log cannot even be followed
         wrong = [str(error)]
     assert any(found in sentence for sentence in wrong), wrong
+
+
+@pytest.mark.parametrize("changes", [[], ["workload.horizon_s=3"], ["cluster.replicas=2"]])
+def test_a_result_is_audited_on_demand(changes):
+    result = simulate(Scenario.from_yaml("seed-linear", ["workload.num_requests=50", *changes]))
+    assert result.check_integrity() == []
+
+
+def test_a_forged_result_is_found_out():
+    result = simulate(Scenario.from_yaml("seed-linear", ["workload.num_requests=5"]))
+    result.recording.outcome.first_token_s[3] += 1e-3
+    assert result.check_integrity() == [
+        f"request 3: first token at {result.recording.outcome.first_token_s[3] - 1e-3}"
+    ]

@@ -52,6 +52,28 @@ def test_cause_cost_and_fixes_by_hand():
     )
 
 
+def test_swapping_costs_copies():
+    # The same two requests: r1 leaves with 6 tokens in 3 blocks, and comes back once.
+    _, cost, *_ = reasons("scheduler.policy=continuous", "scheduler.preemption=swap")
+    assert cost.startswith("6 KV blocks were copied to host memory or back, for which steps waited")
+
+
+def test_sglang_bets_on_short_outputs():
+    # Six requests come to 2 + 30 tokens each, 186 with KV by their ends, and 170 are there.  The
+    # last is admitted beside five with 28 to come, of which 0.7 count: 98, and 2 + 30 its own.
+    cause, *_ = reasons(
+        "scheduler.policy=sglang",
+        "scheduler.max_num_seqs=8",
+        "workload.arrivals={process: constant, rate: 1}",
+        "workload.lengths={distribution: fixed, prompt_tokens: 2, output_tokens: 30}",
+        "workload.num_requests=6",
+        "workload.max_tokens=30",
+        "kv_cache.max_model_len=40",
+        "kv_cache.num_gpu_blocks=86",
+    )
+    assert "Room is kept for a part of the declared outputs only" in cause
+
+
 def test_a_long_run_is_told_bounds_that_need_no_trial(monkeypatch):
     monkeypatch.setattr(preemption, "MOST_STEPS", 0)
     *_, fewer, more = reasons()
