@@ -53,7 +53,7 @@ def test_a_synchronous_engines_time_is_found_again(tmp_path: Path) -> None:
     assert found.host.per_step_s == pytest.approx(2e-3, rel=0.05)
     assert found.host.per_seq_s == pytest.approx(8e-5, rel=0.05)
     assert found.host.per_request_s == pytest.approx(3e-2, rel=0.05)
-    assert max(abs(told["after_pct"]) for told in found.runs) < 1
+    assert max(abs(told["after_pct"]) for told in found.runs) < 3
     assert json.loads(found.dump())["per_step_s"] == found.host.per_step_s
 
 
