@@ -49,8 +49,11 @@ def blocks_in_host(engine: Engine, r: int, i: int, first: int) -> int:
 
 @njit
 def renew(engine: Engine, r: int, first: int, count: int) -> None:
-    """Make what `blocks_in_host` has just found, and was copied, the newest."""
-    for k in range(first, first + count):
+    """Make what `blocks_in_host` has just found, and was copied, the newest.
+
+    The tail of a chain first: without its head it would be of no use.
+    """
+    for k in range(first + count - 1, first - 1, -1):
         _renew(engine, r, engine.prefix.found[r, k])
 
 
