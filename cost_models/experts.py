@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from cost_models.catalog import files
+from cost_models import by_dtype
+from cost_models.by_dtype import ByDtype
 from cost_models.catalog.layers import Experts
 from cost_models.catalog.model_shape import DTYPE_BYTES
 from cost_models.errors import InputError
@@ -82,29 +82,13 @@ class ExpertDtype(BaseModel):
     report: dict[str, Any]
 
 
-class ExpertCalibration(BaseModel):
+class ExpertCalibration(ByDtype[ExpertDtype]):
     """Measured layers of one GPU under one engine, by weight type."""
-
-    model_config = Strict
-
-    schema_version: int = Field(ge=1, le=1)
-    gpu: str
-    engine: str
-    version: str
-    source: str
-    licence: str
-    dtypes: dict[str, ExpertDtype]
-
-
-@lru_cache(maxsize=8)
-def _read(path: Path, modified_ns: int) -> ExpertCalibration:
-    return files.validate(ExpertCalibration, files.read_json(path), str(path))
 
 
 def shipped() -> Iterator[tuple[str, str, str, ExpertDtype]]:
     """(gpu, engine, weight type) of all that is in the package, with what was fitted."""
-    for path in sorted(ROOT.glob("*.json")):
-        found = _read(path, path.stat().st_mtime_ns)
+    for found in by_dtype.shipped(ExpertCalibration, ROOT):
         for dtype, fitted in found.dtypes.items():
             yield found.gpu, found.engine, dtype, fitted
 
@@ -116,13 +100,7 @@ def load(gpu: str, engine: str, dtype: str) -> tuple[ExpertCalibration, ExpertDt
     ------
     InputError : when there are none, naming those there are.
     """
-    path = ROOT / f"{gpu}-{engine}.json"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in ROOT.glob("*.json")))
-        raise InputError(
-            f"no measured mixture-of-experts layers for {gpu} under {engine}; there are {known}."
-        )
-    found = _read(path, path.stat().st_mtime_ns)
+    found = by_dtype.load(ExpertCalibration, ROOT, gpu, engine, "mixture-of-experts layers")
     if dtype not in found.dtypes:
         raise InputError(
             f"experts in {dtype} are not measured on {gpu} under {engine}; measured are "

@@ -7,16 +7,13 @@ its width would be read twice; prefills rebuild keys and values per head.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from cost_models import calibration
+from cost_models import by_dtype, calibration
+from cost_models.by_dtype import ByDtype
 from cost_models.calibration import Decode, Prefill
-from cost_models.catalog import files
-from cost_models.errors import InputError
 
 ROOT = calibration.ROOT / "mla"
 Strict = ConfigDict(frozen=True, extra="forbid")
@@ -32,29 +29,13 @@ class LatentDtype(BaseModel):
     report: dict[str, Any]
 
 
-class LatentCalibration(BaseModel):
+class LatentCalibration(ByDtype[LatentDtype]):
     """Measured modules of one GPU under one engine, by the KV cache's type."""
-
-    model_config = Strict
-
-    schema_version: int = Field(ge=1, le=1)
-    gpu: str
-    engine: str
-    version: str
-    source: str
-    licence: str
-    dtypes: dict[str, LatentDtype]
-
-
-@lru_cache(maxsize=8)
-def _read(path: Path, modified_ns: int) -> LatentCalibration:
-    return files.validate(LatentCalibration, files.read_json(path), str(path))
 
 
 def shipped() -> Iterator[tuple[str, str, str, LatentDtype]]:
     """(gpu, engine, KV cache's type) of all that is in the package, with what was fitted."""
-    for path in sorted(ROOT.glob("*.json")):
-        found = _read(path, path.stat().st_mtime_ns)
+    for found in by_dtype.shipped(LatentCalibration, ROOT):
         for dtype, fitted in found.dtypes.items():
             yield found.gpu, found.engine, dtype, fitted
 
@@ -66,10 +47,5 @@ def load(gpu: str, engine: str, kv_dtype: str) -> LatentDtype:
     ------
     InputError : when there is none, naming those there are.
     """
-    path = ROOT / f"{gpu}-{engine}.json"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in ROOT.glob("*.json")))
-        raise InputError(
-            f"no measured multi-head latent attention for {gpu} under {engine}; there are {known}."
-        )
-    return _read(path, path.stat().st_mtime_ns).dtypes[kv_dtype]
+    found = by_dtype.load(LatentCalibration, ROOT, gpu, engine, "multi-head latent attention")
+    return found.dtypes[kv_dtype]

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from cost_models.catalog import Gpu
+from cost_models.csv_files import read_csv
 from cost_models.errors import InputError
 from cost_models.importers import profile
 from cost_models.importers.profile import Profile
@@ -54,11 +55,8 @@ def read(path: Path, gpu: Gpu, engine: str, dtype: str, version: str | None = No
     ------
     InputError : for an unknown operation, a column or number that is missing.
     """
-    try:
-        raw = pd.read_csv(path, comment="#")
-        facts = provenance(path)
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path}: cannot be read as CSV ({error}).") from None
+    raw = read_csv(path, comment="#")
+    facts = provenance(path)
     missing = [column for column in ("op", "us") if column not in raw]
     if missing:
         raise InputError(f"{path}: has no column {', '.join(missing)}; every row needs op and us.")

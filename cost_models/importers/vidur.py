@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from cost_models.catalog import Gpu
+from cost_models.csv_files import read_csv
 from cost_models.errors import InputError
 from cost_models.importers import profile
 from cost_models.importers.profile import Profile
@@ -78,10 +79,7 @@ def read(folder: Path, gpu: Gpu, engine: str, dtype: str, version: str | None = 
 
 
 def _csv(path: Path, columns: list[str]) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path)
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path}: cannot be read as CSV ({error}).") from None
+    table = read_csv(path)
     missing = [column for column in columns if column not in table]
     if missing:
         raise InputError(

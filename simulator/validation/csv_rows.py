@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from cost_models.csv_files import read_csv
 from simulator.errors import InputError
 from simulator.validation import names
 from simulator.validation.measured import METRICS, CannotSimulateError, Measured
@@ -35,10 +36,7 @@ def read(path: Path, engine_version: str | None) -> Iterator[Measured | CannotSi
     ------
     InputError : when the file is not such a table.
     """
-    try:
-        table = pd.read_csv(path)
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path}: cannot be read as CSV ({error}).") from None
+    table = read_csv(path)
     missing = [column for column in NEEDED if column not in table]
     if missing:
         raise InputError(
