@@ -81,9 +81,11 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
 
 def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTables) -> OpTime:
     model = form.model
+    coef = tables.coef.copy()
+    coef[kernel.MIXED_SAVED] = 0.0  # what a shared launch saves is the chunks' gain
     return OpTime(
         "decode attention",
-        _difference_s(tables, batch, decode_attention_s=tables.decode_attention_s[:0]),
+        _difference_s(tables._replace(coef=coef), batch, decode_attention_s=tables.decode_attention_s[:0]),
         form.attention.decode_flops_per_token * batch.decode_context,
         float(batch.decode_context * model.kv_bytes_per_token(form.tp)),
         form.attention.decode_source,
@@ -93,7 +95,6 @@ def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTable
 def _prefill_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTables) -> OpTime:
     coef, model = tables.coef.copy(), form.model
     coef[kernel.PREFILL_BASE : kernel.PREFILL_PER_PAST + 1] = 0.0
-    coef[kernel.MIXED_SAVED] = 0.0
     return OpTime(
         "prefill attention",
         _difference_s(tables, batch, coef=coef),

@@ -102,6 +102,7 @@ def step_time(
     else:
         gpu_s += coef[SEQS_BASE] + scheduled_seqs * coef[SEQS_SLOPE]
 
+    attention_s = 0.0
     if decode_seqs > 0 and cost.decode_attention_s.shape[0] > 0:
         # The knot 2^j below the mean context, and how far the mean is on to the next.
         mean_context = decode_context / decode_seqs
@@ -136,9 +137,9 @@ def step_time(
         if walk_s > compute_s:
             compute_s = walk_s
         past_s = (prefill_kv - prefill_tokens) * coef[PREFILL_PER_PAST]
-        gpu_s += coef[PREFILL_BASE] + compute_s + past_s
-        if decode_seqs > 0:
-            gpu_s -= coef[MIXED_SAVED]
+        prefill_s = coef[PREFILL_BASE] + compute_s + past_s
+        # One launch of both takes no less than the longer would alone.
+        gpu_s += prefill_s - min(coef[MIXED_SAVED], attention_s, prefill_s)
 
     host_s = coef[HOST_BASE] + scheduled_seqs * coef[HOST_PER_SEQ]
     if coef[HOST_GAP] > 0.0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cost_models import StepCost, catalog
@@ -27,11 +27,14 @@ costs = st.builds(load, st.sampled_from(MODELS), st.sampled_from(GPUS), st.sampl
 
 @settings(max_examples=60, deadline=None)
 @given(costs, contexts, chunks)
+@example(load("llama-2-7b", "h100_sxm", 1), [], [(1, 0)])
 def test_a_step_is_positive_and_the_sum_of_its_operations(
     cost: StepCost, decodes: list[int], prefills: list[tuple[int, int]]
 ) -> None:
     step = cost.step([*decodes, 1], prefills)
-    assert all(op.seconds > 0 for op in step.ops)
+    # A short chunk is hidden in the launch that it shares with the decodes' attention.
+    assert all(op.seconds > 0 or op.name == "prefill attention" for op in step.ops)
+    assert all(op.seconds >= 0 for op in step.ops)
     assert sum(op.seconds for op in step.ops) == pytest.approx(step.gpu_s, rel=1e-9)
     assert step.total_s >= step.gpu_s
 

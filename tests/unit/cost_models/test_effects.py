@@ -59,7 +59,8 @@ def test_the_effects_of_the_h200_are_fitted_to_the_rows_beside_them() -> None:
 def test_decodes_and_chunks_share_a_launch() -> None:
     shared = StepCost.load("llama-3.1-8b", "h200_sxm")
     apart = StepCost.load("llama-3.1-8b", "h200_sxm", without=["shared_launch"])
-    saved_s = apart.step([512], [(64, 0)]).gpu_s - shared.step([512], [(64, 0)]).gpu_s
+    mixed = [512] * 64, [(512, 0)]
+    saved_s = apart.step(*mixed).gpu_s - shared.step(*mixed).gpu_s
     assert saved_s == pytest.approx(32 * 1.2e-5)
     assert apart.step([512]).gpu_s == shared.step([512]).gpu_s
     assert apart.step([], [(64, 0)]).gpu_s == shared.step([], [(64, 0)]).gpu_s

@@ -99,7 +99,13 @@ def test_prefill_takes_the_longer_of_products_and_walk() -> None:
 
 
 def test_decodes_and_chunks_in_one_launch_save_one() -> None:
-    assert price(tables(MIXED_SAVED=2.0), [1], [(2, 0)]) == 13.0 + 0.5 + 8.0 - 2.0
+    saving = {"MIXED_SAVED": 2.0, "PREFILL_BASE": 5.0}
+    assert price(tables(**saving), [1], [(2, 0)]) == 13.0 + 0.5 + 8.0 + 5.0 - 2.0
+    # It takes no less than the longer of the two alone.
+    saving["PREFILL_BASE"] = 1.5
+    assert price(tables(**saving), [1], [(2, 0)]) == 13.0 + 0.5 + 8.0
+    saving |= {"PREFILL_BASE": 20.0, "MIXED_SAVED": 9.0}
+    assert price(tables(**saving), [1], [(2, 0)]) == 13.0 + 0.5 + 20.0
     assert price(tables(MIXED_SAVED=2.0), [], [(2, 0)]) == price(tables(), [], [(2, 0)])
     assert price(tables(MIXED_SAVED=2.0), [1], []) == price(tables(), [1], [])
 
