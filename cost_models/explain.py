@@ -83,9 +83,10 @@ def _decode_attention(form: RooflineForm, batch: Batch, tables: kernel.CostTable
     model = form.model
     coef = tables.coef.copy()
     coef[kernel.MIXED_SAVED] = 0.0  # what a shared launch saves is the chunks' gain
+    apart = tables._replace(coef=coef)
     return OpTime(
         "decode attention",
-        _difference_s(tables._replace(coef=coef), batch, decode_attention_s=tables.decode_attention_s[:0]),
+        _difference_s(apart, batch, decode_attention_s=tables.decode_attention_s[:0]),
         form.attention.decode_flops_per_token * batch.decode_context,
         float(batch.decode_context * model.kv_bytes_per_token(form.tp)),
         form.attention.decode_source,
