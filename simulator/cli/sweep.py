@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simulator.words import counted
+
 if TYPE_CHECKING:
     from simulator.planning.sweep import Plan, Sampling, Store, Sweep
     from simulator.scenario import Scenario
@@ -121,7 +123,8 @@ def _print_plan(plan: Plan, store: Store | None) -> None:
         note = f"  refused: {refused}" if refused else "  done" if keys and keys <= done else ""
         typer.echo(f"#{point.number} {point}{note}")
     typer.echo(
-        f"{len(plan.points)} points, {plan.replicates} replicates: {len(plan.runs)} runs, "
+        f"{counted(len(plan.points), 'point')}, {counted(plan.replicates, 'replicate')}: "
+        f"{counted(len(plan.runs), 'run')}, "
         f"{len(done)} of them done"
     )
 

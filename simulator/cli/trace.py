@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from simulator.words import counted
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -154,7 +156,9 @@ def convert(
     write_trace(recorded, out, layout)
     for note in recorded.notes:
         typer.echo(note)
-    typer.echo(f"{out}: {len(recorded):,} requests written as {layout.name} ({layout.about})")
+    typer.echo(
+        f"{out}: {counted(len(recorded), 'request')} written as {layout.name} ({layout.about})"
+    )
     if tool is not None:
         typer.echo(f"replay it with: {tool.command(recorded, out)}")
 
@@ -216,7 +220,7 @@ def synthesize(
 
 def _sentences(found: dict[str, Any]) -> list[str]:
     """The figures that are no table."""
-    lines = [f"requests             {found['requests']:,} ({found['rows_read']:,} rows)"]
+    lines = [f"requests             {found['requests']:,} ({counted(found['rows_read'], 'row')})"]
     lines.append(f"span                 {found['span_s']:,.1f} s")
     if found["rate"] is not None:
         what = "sessions" if found["sessions"] else "requests"

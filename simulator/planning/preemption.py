@@ -14,6 +14,7 @@ from simulator.recording import FINISHED, Recording
 from simulator.report.block import readable_s
 from simulator.scenario import resolve
 from simulator.simulation import Result, rerun
+from simulator.words import counted
 
 # A longer run is not repeated: its fixes are bounds that hold in every order of events.
 MOST_STEPS = 100_000
@@ -48,10 +49,10 @@ def _cause(result: Result) -> str:
     )
     come_to = int(final_blocks(recording)[ran].sum())
     return (
-        f"{int(outcome.preemptions.sum()):,} preemptions of "
-        f"{int(np.count_nonzero(outcome.preemptions)):,} requests, the first at {now:,.2f} s: the "
-        f"{int(ran.sum()):,} requests that ran then come to {come_to:,} KV blocks by their ends, "
-        f"and {recording.usable_kv_blocks:,} are there. {_why_admitted(result)}"
+        f"{counted(outcome.preemptions.sum(), 'preemption')} of "
+        f"{counted(np.count_nonzero(outcome.preemptions), 'request')}, the first at {now:,.2f} s: "
+        f"the {counted(ran.sum(), 'request')} that ran then would come to {come_to:,} KV blocks by "
+        f"their ends, and {recording.usable_kv_blocks:,} are there. {_why_admitted(result)}"
     )
 
 

@@ -10,6 +10,7 @@ from simulator.metrics.limits import LIMITS
 from simulator.planning.capacity.search import RUNNERS_UP
 from simulator.report.block import header, line, wrapped
 from simulator.report.text import verdict_line
+from simulator.words import counted
 
 if TYPE_CHECKING:
     from simulator.planning.capacity import Capacity
@@ -55,7 +56,7 @@ def answer_sentence(found: Capacity) -> str:
     if found.sized:
         count = int(found.replicas.estimate)
         machines = f"{found.gpus} {found.gpu}" + (
-            f" ({count} replicas of {found.gpus // count})" if found.gpus > count else ""
+            f" ({counted(count, 'replica')} of {found.gpus // count})" if found.gpus > count else ""
         )
         bands = f"sampling CI {found.replicas.low:.0f}–{found.replicas.high:.0f}"
         if band is not None:

@@ -11,6 +11,7 @@ from simulator.planning.statistics import mean_interval
 from simulator.planning.sweep.table import PER_GPU, PER_USER
 from simulator.report.block import wrapped
 from simulator.scenario.overrides import in_line
+from simulator.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +95,9 @@ def sweep_notes(sweep: Sweep, folder: str | None) -> str:
     left_out = done["point"].nunique() - int(done["pareto"].groupby(done["point"]).any().sum())
     if done["point"].nunique() > MOST_ROWS:
         where = f"{folder}/results.csv" if folder else "the tables of --out DIR"
-        lines += wrapped(f"{left_out} points that are not efficient are in {where}.", bullet="- ")
+        lines += wrapped(
+            f"{counted(left_out, 'point')} more, not efficient, in {where}.", bullet="- "
+        )
     lines += _failures(frame, sweep)
     for provenance in sweep.provenances[:3]:
         lines += wrapped(" ".join(provenance.split()), bullet="- Step cost: ")

@@ -11,6 +11,7 @@ from simulator.metrics.limits import LIMITS
 from simulator.metrics.steps import reserves_room
 from simulator.report.benchmark import benchmark_block
 from simulator.report.block import LABEL, header, line, number, wrapped
+from simulator.words import counted
 
 if TYPE_CHECKING:
     from simulator.scenario import Resolved
@@ -76,7 +77,7 @@ def _objectives(summary: dict[str, Any]) -> list[str]:
     left_out = summary["rejected"] + summary["unfinished"]
     if found and left_out:
         out += wrapped(
-            f"{left_out} requests that did not complete are in no percentile.", bullet="! "
+            f"{counted(left_out, 'request')} that did not complete: in no percentile.", bullet="! "
         )
     return out
 
@@ -150,7 +151,8 @@ def _time(summary: dict[str, Any]) -> list[str]:
         parts = [f"{TITLES[name]} {share:.0%}" for name, share in cause["shares"].items()][:3]
         if parts:
             who = f"{cause['class_name']}: " if cause["class_name"] else ""
-            about = f"{cause['requests']} requests {'beyond it' if cause['beyond'] else 'near it'}"
+            where = "beyond it" if cause["beyond"] else "near it"
+            about = f"{counted(cause['requests'], 'request')} {where}"
             out += wrapped(f"{who}{cause['metric']}, {about}: {', '.join(parts)}.", bullet="- ")
     return out
 

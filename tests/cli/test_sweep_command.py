@@ -158,7 +158,7 @@ def test_many_points_show_the_efficient_ones(file):
     # The faster the steps, the better in both respects: one point beats all others.
     values = ",".join(f"{8 + i / 10}e-3" for i in range(70))
     result = sweep(file, "--set", f"cost_model.t_mem_s={values}", "--jobs", 1)
-    assert "- 69 points that are not efficient are in the tables of --out DIR" in result.stdout
+    assert "- 69 points more, not efficient, in the tables of --out DIR" in result.stdout
     assert result.stdout.count("★") == 2, "the point and the note"
 
 

@@ -14,6 +14,7 @@ from simulator.planning.capacity.solve import greatest_load
 from simulator.planning.capacity.system import System
 from simulator.planning.variants import split_outside
 from simulator.scenario.overrides import parse_override
+from simulator.words import counted
 
 if TYPE_CHECKING:
     from simulator.scenario import Scenario
@@ -164,7 +165,7 @@ def _judge(
     if rate is not None:
         count, carried = replicas_for(rate, load), rate
         if budget is not None and count * price > budget:
-            why = f"{count} replicas cost ${count * price:.2f}/h"
+            why = f"{counted(count, 'replica')} at ${count * price:.2f}/h"
             return Option(settings=settings, load=load, why_not=why), load
     found = Option(
         settings=settings,

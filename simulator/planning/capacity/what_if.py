@@ -15,6 +15,7 @@ from simulator.planning.capacity.solve import greatest_load
 from simulator.planning.capacity.system import System
 from simulator.planning.variants import parse_variant
 from simulator.scenario.overrides import parse_override
+from simulator.words import counted
 
 if TYPE_CHECKING:
     from simulator.scenario import Scenario
@@ -197,7 +198,7 @@ def answer_what_if(
         # A replica less does not make the others slower.
         each = whole / count * (share if question.overrides else 1.0)
         needed = math.ceil(load / each)
-        verdict += f"; takes about {needed} replicas, ${needed * price:.2f}/h"
+        verdict += f"; takes about {counted(needed, 'replica')}, ${needed * price:.2f}/h"
     return {
         "name": question.name,
         "met": met,

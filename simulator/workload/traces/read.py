@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from simulator.errors import InputError
+from simulator.words import counted
 from simulator.workload.requests import Ints
 from simulator.workload.streams import Streams
 from simulator.workload.traces.blocks import with_block_rule
@@ -93,9 +94,13 @@ def read_trace(
         notes.append(f"{name}: turns: as_recorded has no effect, since the trace has no sessions")
     bad = sum(s.count for s in table.skipped.values())
     if bad:
-        notes.append(f"{name}: {bad} of {table.rows_read} rows left out{summary(table)}")
+        notes.append(
+            f"{name}: {bad:,} of {counted(table.rows_read, 'row')} left out{summary(table)}"
+        )
     if late:
-        notes.append(f"{name}: {late} of {len(table)} rows came late and were sorted by arrival")
+        notes.append(
+            f"{name}: {late:,} of {counted(len(table), 'row')} came late and were sorted by arrival"
+        )
     with_zone, without = (table.quirks[f"moments {w} a zone"] for w in ("with", "without"))
     if with_zone and without:
         notes.append(f"{name}: {without} of {with_zone + without} times name no zone; taken as UTC")

@@ -79,6 +79,6 @@ class BadRow(Exception):
         remedy = (
             "look for a quote that is never closed"
             if record.spans_lines
-            else "correct the row, or set on_bad_row: skip to leave such rows out"
+            else "correct the row, or leave such rows out: on_bad_row: skip (--on-bad-row skip)"
         )
         return f"{source.path}, {record.place}: {subject} {self.rule}; {remedy}"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError
+from simulator.words import counted
 from simulator.workload.content import WHOLE_HISTORY
 from simulator.workload.requests import Floats, Ints
 from simulator.workload.traces.cells import Elapsed, Stamp
@@ -78,7 +79,7 @@ def in_sessions(columns: Columns, layout: Layout, *, as_recorded: bool = False) 
     root = np.arange(len(first)) if agents is None else agents.root
     sessions = int(np.count_nonzero(root == np.arange(len(first))))
     if turn.any():
-        notes.insert(0, f"{len(code):,} requests in {sessions:,} sessions")
+        notes.insert(0, f"{counted(len(code), 'request')} in {counted(sessions, 'session')}")
     if sessions < len(first):
         notes.append(
             f"sub-agents: {len(first) - sessions:,} start after the turn that called them, and the "

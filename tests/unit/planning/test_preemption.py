@@ -38,8 +38,8 @@ def test_cause_cost_and_fixes_by_hand():
     # A full step of 16 tokens costs 5 s, so 6 tokens 1.875 s of the 15 s.
     cause, cost, fewer, more = reasons()
     assert cause.startswith(
-        "1 preemptions of 1 requests, the first at 6.00 s: the 2 requests that ran then come to "
-        "10 KV blocks by their ends, and 6 are there."
+        "1 preemption of 1 request, the first at 6.00 s: the 2 requests that ran then would come "
+        "to 10 KV blocks by their ends, and 6 are there."
     )
     assert cost.startswith("6 tokens were computed again, 25.0% of all: about 1.88 s, 12.5% of")
     assert fewer == (

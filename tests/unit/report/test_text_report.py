@@ -100,7 +100,7 @@ def test_what_did_not_complete_is_said():
     _, text = report("slo.p99_ttft_ms=5000", rows=rows, end_s=3.0)
     assert "Rejected, queue full:                    1" in text
     assert "Unfinished requests:                     1" in text
-    assert "! 2 requests that did not complete are in no percentile." in text
+    assert "! 2 requests that did not complete: in no percentile." in text
 
 
 def test_overload_is_flagged():

@@ -161,7 +161,7 @@ def test_a_bad_row_is_named_and_can_be_left_out(write, row, said):
     sentence = refusal(path)
     assert f"{path}, line 5: " in sentence
     assert said in sentence
-    assert sentence.endswith("correct the row, or set on_bad_row: skip to leave such rows out")
+    assert sentence.endswith("or leave such rows out: on_bad_row: skip (--on-bad-row skip)")
     trace = read_trace(path, on_bad_row="skip")
     assert trace.arrival_s.tolist() == ARRIVALS
     assert trace.rows_read == 4
