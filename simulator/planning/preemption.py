@@ -50,7 +50,7 @@ def _cause(result: Result) -> str:
     come_to = int(final_blocks(recording)[ran].sum())
     return (
         f"{counted(outcome.preemptions.sum(), 'preemption')} of "
-        f"{counted(np.count_nonzero(outcome.preemptions), 'request')}, the first at {now:,.2f} s: "
+        f"{counted((outcome.preemptions > 0).sum(), 'request')}, the first at {now:,.2f} s: "
         f"the {counted(ran.sum(), 'request')} that ran then would come to {come_to:,} KV blocks by "
         f"their ends, and {recording.usable_kv_blocks:,} are there. {_why_admitted(result)}"
     )
