@@ -30,7 +30,8 @@ class Gpu(BaseModel):
     pcie_bytes_per_s : to the host, in one direction.
     tdp_w : board power.
     price_per_gpu_hour : reference in $; users override it with what they pay.
-    price_source, source : where the price and the rest come from.
+    reserved_price_per_gpu_hour : the same for a reservation of a year; None: not known.
+    price_source, reserved_price_source, source : where the prices and the rest come from.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +50,8 @@ class Gpu(BaseModel):
     tdp_w: float = Field(gt=0)
     price_per_gpu_hour: float = Field(ge=0)
     price_source: str
+    reserved_price_per_gpu_hour: float | None = Field(default=None, ge=0)
+    reserved_price_source: str = ""
     source: str
 
     def peak_flops(self, dtype: str = "bf16") -> float:

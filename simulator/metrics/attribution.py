@@ -131,7 +131,7 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
     steps = recording.steps
     seats = resolved.max_num_seqs
     alone_s = np.zeros((len(steps.gpu_s), 2))
-    _price_decodes(
+    price_decodes(
         alone_s,
         resolved.cost.tables(seats, seats),
         steps.gpu_s,
@@ -157,7 +157,7 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
 
 
 @njit
-def _price_decodes(
+def price_decodes(
     alone_s: Floats,
     cost: CostTables,
     gpu_s: Floats,

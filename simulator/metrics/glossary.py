@@ -136,16 +136,28 @@ GLOSSARY = {
     "arrival_rate": "Little's law: admitted requests per second of the run",
     "mean_residence_s": "Little's law: mean first step to last token, from the requests",
     "num_gpus": "GPUs of all replicas",
-    "price_per_gpu_hour": "$ per GPU and hour",
-    "cost_per_million_input_tokens": "$ for the duration / prompt tokens, per million",
-    "cost_per_million_output_tokens": "$ for the duration / output tokens, per million",
-    "cost_per_million_total_tokens": "$ for the duration / prompt and output tokens, per million",
+    "gpu_hours": "GPU-hours that are paid for",
+    "price_per_gpu_hour": "$ per GPU and hour on demand",
+    "reserved_price_per_gpu_hour": "$ per GPU and hour reserved for a year; null: not known",
+    "cost": "$ for the GPU-hours, on demand, idle time included",
+    "cost_per_million_input_tokens": "the whole cost / prompt tokens, per million",
+    "cost_per_million_output_tokens": "the whole cost / output tokens, per million",
+    "cost_per_million_total_tokens": "the whole cost / prompt and output tokens, per million",
+    "prompts_share_of_cost": "share of the steps' time that computing prompts added to them",
+    "price_per_million_input_tokens": "$ that prompt tokens cost alone: with the next, the two "
+    "prices that together just pay the bill",
+    "price_per_million_output_tokens": "$ that output tokens cost alone",
+    "mean_gpu_power_w": "estimate: board power of a GPU, mean over the time that is paid for",
+    "energy_kwh": "estimate: energy of the GPUs x cluster.pue",
+    "energy_wh_per_million_output_tokens": "estimate: the same / output tokens, per million",
+    "co2_kg": "energy_kwh x cluster.grid_co2_g_per_kwh; null: not given",
     "attribution": "shares of TTFT, of the time after the first token (decode) and of the whole "
     "(e2el) by what they went to; and for each SLO of the requests that miss it, or where none "
     "does of the slowest that it is about",
     "slo": "each SLO with its limit, the measured value and whether it is met",
     "classes": "the figures by class, where the workload has classes; service_tokens: prompt and "
-    "2 x output tokens of what had finished when the first class had no more to come",
+    "2 x output tokens of what had finished when the first class had no more to come; cost_share: "
+    "its part of the bill by the time of the steps that its tokens took, idle time in proportion",
     "jain_index": "Jain's index of the classes' service_tokens: 1 for equal ones; null: one class",
     "num_steps": "engine steps of the run",
     "simulated_s": "simulated time at the end of the run",

@@ -1,4 +1,4 @@
-"""How much of the hardware's peak a run used, and what it cost."""
+"""How much of the hardware's peak a run used."""
 
 from __future__ import annotations
 
@@ -71,10 +71,3 @@ def mbu(recording: Recording, who: Population, model: Model, gpu: Gpu, tp: int) 
     """Memory bandwidth utilisation: `bytes_read` / (time · GPUs · peak bandwidth)."""
     peak = gpu.memory_bandwidth_bytes_per_s * tp * recording.replicas * who.observed_s
     return bytes_read(recording, who, model, tp) / peak if peak > 0 else float("nan")
-
-
-def cost_per_million(price_per_gpu_hour: float, gpus: int, duration_s: float, tokens: int) -> float:
-    """Dollars per million tokens when `gpus` are paid for `duration_s`; NaN without tokens."""
-    if tokens == 0:
-        return float("nan")
-    return price_per_gpu_hour * gpus * duration_s / 3600 / tokens * 1e6

@@ -9,6 +9,13 @@ import numpy as np
 from simulator.metrics import hardware
 from simulator.metrics.attribution import Attribution, attribute
 from simulator.metrics.backlog import OVERLOADED, backlog, littles_law, peak_concurrency
+from simulator.metrics.cost import (
+    StepTime,
+    class_shares,
+    cost_figures,
+    per_million,
+    step_time_of,
+)
 from simulator.metrics.fairness import jain_index, service_tokens, waits_ms
 from simulator.metrics.host_memory import offload_figures, preemption_figures
 from simulator.metrics.latency import (
@@ -57,9 +64,13 @@ def summarize(
     who = population(recording, scenario.warmup_s)
     good = good_requests(scenario, recording, who.completed)
     ended = counts(recording, who.counted)
-    classes = _classes(recording, resolved, who, good)
+    time = step_time_of(recording.steps, resolved)
     tokens_in = int(recording.requests.prompt_tokens[who.completed].sum())
     tokens_out = int(recording.outcome.generated_tokens[who.completed].sum())
+    cost = cost_figures(recording, resolved, time, who, tokens_in, tokens_out)
+    classes = _classes(recording, resolved, who, good)
+    for name, figures in _class_costs(recording, time, who, cost["cost"]).items():
+        classes[name] |= figures
     return (
         _workload(recording, resolved, who)
         | {
@@ -85,7 +96,7 @@ def summarize(
         | waits_ms(recording, who.counted)
         | describe_weighted_ms("itl", recording.gaps.gap_s, recording.gaps.count)
         | _engine(recording, resolved, who)
-        | _cost(resolved, who.duration_s, tokens_in, tokens_out)
+        | cost
         | {
             "attribution": attribution_summary(parts, scenario, recording, who.completed),
             "slo": [v.as_dict() for v in verdicts(scenario.slo, recording, who.completed)],
@@ -168,24 +179,6 @@ def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[s
     )
 
 
-def _cost(resolved: Resolved, duration_s: float, tokens_in: int, tokens_out: int) -> dict[str, Any]:
-    cluster = resolved.scenario.cluster
-    gpus = cluster.tensor_parallel * cluster.replicas
-    price = cluster.price_per_gpu_hour
-    if price is None:
-        price = resolved.gpu.price_per_gpu_hour
-    per_input = hardware.cost_per_million(price, gpus, duration_s, tokens_in)
-    per_output = hardware.cost_per_million(price, gpus, duration_s, tokens_out)
-    per_token = hardware.cost_per_million(price, gpus, duration_s, tokens_in + tokens_out)
-    return {
-        "num_gpus": gpus,
-        "price_per_gpu_hour": price,
-        "cost_per_million_input_tokens": per_input,
-        "cost_per_million_output_tokens": per_output,
-        "cost_per_million_total_tokens": per_token,
-    }
-
-
 def _classes(
     recording: Recording, resolved: Resolved, who: Population, good: Rows | None
 ) -> dict[str, Any]:
@@ -207,6 +200,25 @@ def _classes(
         slo = verdicts(specs[name].slo, recording, completed, name) if name in specs else []
         figures |= waits_ms(recording, counted) | {"service_tokens": int(service[index])}
         out[name] = figures | {"slo": [v.as_dict() for v in slo]}
+    return out
+
+
+def _class_costs(
+    recording: Recording, time: StepTime, who: Population, dollars: float
+) -> dict[str, dict[str, float]]:
+    """Each class's share of the bill, where the workload has more than one."""
+    names = recording.requests.class_names
+    if len(names) < 2:
+        return {}
+    out = {}
+    for index, share in enumerate(class_shares(recording, time, who).tolist()):
+        rows = who.completed & (recording.requests.class_id == index)
+        tokens_in = int(recording.requests.prompt_tokens[rows].sum())
+        tokens_out = int(recording.outcome.generated_tokens[rows].sum())
+        own = share * dollars
+        out[names[index]] = {"cost_share": share, "cost": own} | per_million(
+            own, tokens_in, tokens_out
+        )
     return out
 
 

@@ -168,9 +168,12 @@ def _figures(found: Capacity) -> list[str]:
         line("Headroom (%):", found.headroom * 100),
         line("GPUs:", found.gpus),
         line("Price ($/h):", found.dollars_per_hour),
-        line("Cost ($/M output tokens):", found.summary["cost_per_million_output_tokens"]),
-        line("Cost ($/M total tokens):", found.summary["cost_per_million_total_tokens"]),
     ]
+    if found.whole > 0:  # else nearly idle GPUs would be shared by next to no tokens
+        lines += [
+            line("Cost ($/M output tokens):", found.summary["cost_per_million_output_tokens"]),
+            line("Cost ($/M total tokens):", found.summary["cost_per_million_total_tokens"]),
+        ]
     return lines
 
 

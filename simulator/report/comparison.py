@@ -53,7 +53,9 @@ ROWS = (
     Row("KV usage, mean (%)", "kv_usage_mean", 100, 1, relative=False),
     Row("Preemptions", "preemptions", decimals=0, relative=False),
     Row("MFU (%)", "mfu", 100, 1),
+    Row("GPU-hours", "gpu_hours", if_different=True),
     Row("Cost ($/M output tokens)", "cost_per_million_output_tokens", decimals=3),
+    Row("Energy, estimate (Wh/M output)", "energy_wh_per_million_output_tokens", decimals=0),
 )
 OFTEN_ZERO = {"rejected", "unfinished", "request_goodput", "preemptions", "decode_stall_share",
               "tail_bubble_share", "padding_share", "jain_index"}  # fmt: skip

@@ -11,6 +11,7 @@ from simulator.metrics.limits import LIMITS
 from simulator.metrics.steps import reserves_room
 from simulator.report.benchmark import benchmark_block
 from simulator.report.block import LABEL, header, line, number, wrapped
+from simulator.report.cost import cost_lines
 from simulator.words import counted
 
 if TYPE_CHECKING:
@@ -255,10 +256,7 @@ def _hardware(summary: dict[str, Any]) -> list[str]:
         line("Host time (% of time):", summary["host_share"] * 100),
         line("MFU (%):", summary["mfu"] * 100),
         line("MBU (%):", summary["mbu"] * 100),
-        line("Price ($/GPU/h):", float(summary["price_per_gpu_hour"])),
-        line("Cost ($/M input tokens):", summary["cost_per_million_input_tokens"]),
-        line("Cost ($/M output tokens):", summary["cost_per_million_output_tokens"]),
-        line("Cost ($/M total tokens):", summary["cost_per_million_total_tokens"]),
+        *cost_lines(summary),
     ]
 
 

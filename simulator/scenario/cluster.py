@@ -56,4 +56,10 @@ class ClusterSpec(Section):
     power_of_two: the less loaded of two drawn; session_affinity: where the session's turn before
     was; prefix_affinity: where most of the same prompt was sent, if the load is not uneven"""
     price_per_gpu_hour: NonNegative | None = None
-    """dollars; null: the catalogue's"""
+    """dollars on demand; null: the catalogue's"""
+    reserved_price_per_gpu_hour: NonNegative | None = None
+    """dollars when reserved for a year; null: the catalogue's, where price_per_gpu_hour is too"""
+    grid_co2_g_per_kwh: NonNegative | None = None
+    """grams of CO2 that the grid emits per kWh; null: no estimate"""
+    pue: Annotated[float, Field(ge=1, le=10)] = 1.0
+    """power usage effectiveness: energy of the whole site / of its machines"""

@@ -136,6 +136,12 @@ def _fill_engine_settings(
     if scenario.cluster.price_per_gpu_hour is None:
         cluster["price_per_gpu_hour"] = gpu.price_per_gpu_hour
         notes.append(f"cluster.price_per_gpu_hour: {gpu.price_per_gpu_hour:g}, {gpu.price_source}")
+        reserved = gpu.reserved_price_per_gpu_hour
+        if scenario.cluster.reserved_price_per_gpu_hour is None and reserved is not None:
+            cluster["reserved_price_per_gpu_hour"] = reserved
+            notes.append(
+                f"cluster.reserved_price_per_gpu_hour: {reserved:g}, {gpu.reserved_price_source}"
+            )
     if scenario.scheduler.watermark is None:
         early = scenario.scheduler.policy == "continuous"
         scheduler["watermark"] = V0_WATERMARK if early else defaults.watermark

@@ -84,6 +84,7 @@ def test_a_limit_that_no_load_meets():
     scenario = single_server(slo={"p99_ttft_ms": 49})
     found = find_capacity(scenario, try_changes=False)
     assert found.per_replica.estimate == 0
+    assert found.to_mapping()["cost_per_million_output_tokens"] is None
     assert not found.met
     assert found.binding.value_ms == pytest.approx(50.0)
     with pytest.raises(InputError, match=r"no number of replicas meets p99_ttft_ms <= 49"):

@@ -12,6 +12,9 @@ from simulator.planning.capacity.search import Option
 from simulator.planning.statistics import Interval
 from simulator.scenario import Resolved
 
+# Of the load that is carried; where none is, a nearly idle system's would mean nothing.
+COSTS = ("cost_per_million_output_tokens", "cost_per_million_total_tokens")
+
 
 @dataclass(frozen=True)
 class ModelBand:
@@ -118,8 +121,7 @@ class Capacity:
             "headroom": self.headroom,
             "next_change": None if self.next_change is None else self.next_change.as_dict(),
             "tried": [tried.as_dict() for tried in self.tried],
-            "cost_per_million_output_tokens": self.summary["cost_per_million_output_tokens"],
-            "cost_per_million_total_tokens": self.summary["cost_per_million_total_tokens"],
+            **{key: self.summary[key] if self.whole > 0 else None for key in COSTS},
             "dollars_per_hour": self.dollars_per_hour,
             "what_if": self.what_if,
             "options": [option.as_dict() for option in self.options],

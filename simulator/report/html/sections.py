@@ -11,6 +11,7 @@ from simulator.metrics.backlog import STABLE
 from simulator.metrics.limits import LIMITS
 from simulator.report.benchmark import SECTIONS
 from simulator.report.block import readable_s
+from simulator.report.cost import CLASS_COSTS, class_costs, energy, money
 from simulator.report.text import STATE_MEANS
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
@@ -141,8 +142,16 @@ def classes(summary: dict[str, Any]) -> str:
         '<section aria-labelledby="classes">\n<h2 id="classes">Classes</h2>\n'
         + table("milliseconds, completed requests; waits of all that were not rejected", head, rows)
         + _fairness(summary["jain_index"], len(rows))
+        + _costs(summary)
         + "\n</section>"
     )
+
+
+def _costs(summary: dict[str, Any]) -> str:
+    """What each class causes of the bill; empty where there is one."""
+    rows = class_costs(summary)
+    caption = "of the bill, by the time of the steps that a class's tokens took; $ per million"
+    return table(caption, ("class", *CLASS_COSTS), rows) if rows else ""
 
 
 def _fairness(index: float | None, classes: int) -> str:
@@ -236,7 +245,6 @@ def hardware(summary: dict[str, Any]) -> list[tuple[str, Any]]:
         ("Host time (%)", summary["host_share"] * 100),
         ("MFU (%)", summary["mfu"] * 100),
         ("MBU (%)", summary["mbu"] * 100),
-        ("$ per GPU and hour", float(summary["price_per_gpu_hour"])),
-        ("$ per million output tokens", summary["cost_per_million_output_tokens"]),
-        ("$ per million total tokens", summary["cost_per_million_total_tokens"]),
+        *money(summary),
+        *energy(summary),
     ]

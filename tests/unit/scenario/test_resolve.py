@@ -40,8 +40,11 @@ def test_every_null_is_filled(mapping: dict[str, Any]) -> None:
     for section in ("cluster", "scheduler", "kv_cache"):
         values = getattr(scenario, section).model_dump()
         empty = [key for key, value in values.items() if value is None]
-        off = ["speculative", "structured_output", "max_queue"]
-        assert empty == (off if section == "scheduler" else [])
+        off = {
+            "cluster": ["grid_co2_g_per_kwh"],
+            "scheduler": ["speculative", "structured_output", "max_queue"],
+        }
+        assert empty == off.get(section, [])
 
 
 def test_max_num_seqs_follows_a_smaller_budget(mapping: dict[str, Any]) -> None:

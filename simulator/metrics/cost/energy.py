@@ -1,0 +1,63 @@
+"""Energy of the GPUs, estimated from their board power and what they do.
+
+No power is measured here.  A GPU draws a share of its board power (TDP) that follows what it
+does at the moment:
+
+- computing prompts: all of it.  Prompt phases reach the board's limit (Patel et al.,
+  "Characterizing Power Management Opportunities for LLMs in the Cloud", ASPLOS 2024).
+- decoding: a straight line in the logarithm of the batch through two points measured on an
+  H100 of 700 W, 300 W for one sequence and 600 W for 128 (ML.ENERGY benchmark 3.0).
+- nothing, or waiting for the host: 15 %; measured 60 to 75 W of 400 (A100) and 700 (H100).
+
+Processors, network and cooling are in none of this; `cluster.pue` multiplies it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.metrics.cost.step_time import StepTime
+from simulator.metrics.latency import Population
+from simulator.metrics.steps import in_window
+from simulator.recording import Recording
+
+if TYPE_CHECKING:
+    from simulator.scenario import Resolved
+
+IDLE = 0.15
+PREFILL = 1.0
+DECODE_OF_ONE, DECODE_OF_MANY, MANY = 300 / 700, 600 / 700, 128
+JOULES_PER_KWH = 3.6e6
+
+
+def energy_figures(
+    recording: Recording,
+    resolved: Resolved,
+    time: StepTime,
+    who: Population,
+    gpu_s: float,
+    tokens_out: int,
+) -> dict[str, Any]:
+    """Energy and carbon of `gpu_s` seconds of GPUs that are paid for."""
+    cluster = resolved.scenario.cluster
+    rows = in_window(recording.steps, who)
+    decode_s, prefill_s = (time.weights_s + time.kv_s)[rows], time.prefill_s[rows]
+    batch = np.clip(recording.steps.decode_seqs[rows], 1, MANY)
+    share = DECODE_OF_ONE + (DECODE_OF_MANY - DECODE_OF_ONE) * np.log(batch) / np.log(MANY)
+    busy_s = float(decode_s.sum() + prefill_s.sum())
+    at_full_power_s = float((share * decode_s).sum()) + PREFILL * float(prefill_s.sum())
+    tp = cluster.tensor_parallel
+    full_s = tp * at_full_power_s + IDLE * max(gpu_s - tp * busy_s, 0.0)
+    board_j = resolved.gpu.tdp_w * full_s
+    kwh = board_j * cluster.pue / JOULES_PER_KWH
+    grid = cluster.grid_co2_g_per_kwh
+    return {
+        "mean_gpu_power_w": board_j / gpu_s if gpu_s > 0 else float("nan"),
+        "energy_kwh": kwh,
+        "energy_wh_per_million_output_tokens": kwh * 1e9 / tokens_out
+        if tokens_out
+        else float("nan"),
+        "co2_kg": None if grid is None else kwh * grid / 1e3,
+    }
