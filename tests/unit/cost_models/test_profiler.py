@@ -57,45 +57,52 @@ def test_a_minimal_profile_has_about_two_hundred_cases() -> None:
         cases(catalog.model("deepseek-v3"), 8)
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.json"
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "tiny.json"
     path.write_text(json.dumps(TINY))
     return path
 
 
-def profile(model: Path, out: Path, *options: str) -> str:
+def profile(model: Path, out: Path, tp: int) -> str:
     pytest.importorskip("torch", reason="profiling needs torch")
     arguments = ["profile", str(model), "--device", "cpu", "--density", "quick", "--out", str(out)]
-    result = CliRunner().invoke(app, [*arguments, *options])
+    result = CliRunner().invoke(app, [*arguments, "--tp", str(tp)])
     if isinstance(result.exception, InputError):
         return str(result.exception)
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_a_profile_goes_on_where_it_was_broken_off(model: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def profiled(model: Path) -> Path:
+    out = model.parent / "cpu.csv"
+    profile(model, out, tp=2)
+    return out
+
+
+def test_a_profile_goes_on_where_it_was_broken_off(
+    model: Path, profiled: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "cpu.csv"
-    told = profile(model, out)
-    lines = out.read_text().splitlines()
-    table = pd.read_csv(out, comment="#")
-    assert f"{len(table)} cases" in told
-    assert len(table) == len(cases(catalog.model(str(model)), 1, "quick"))
+    lines = profiled.read_text().splitlines()
+    table = pd.read_csv(profiled, comment="#")
+    assert len(table) == len(cases(catalog.model(str(model)), 2, "quick"))
     assert (table["us"] > 0).all()
-    out.write_text("\n".join(lines[:20]) + "\n")
-    assert f"{len(table)} cases" in profile(model, out)
+    kept = lines[:-10]
+    out.write_text("\n".join(kept) + "\n")
+    assert f"{len(table)} cases" in profile(model, out, tp=2)
     again = out.read_text().splitlines()
-    assert again[:20] == lines[:20]
+    assert again[: len(kept)] == kept
     assert len(again) == len(lines)
-    assert "holds a profile whose tensor_parallel is 1, not 2" in profile(model, out, "--tp", "2")
+    assert "holds a profile whose tensor_parallel is 2, not 1" in profile(model, out, tp=1)
 
 
-def test_a_profile_can_be_calibrated_from(model: Path, tmp_path: Path) -> None:
-    out, fitted = tmp_path / "cpu.csv", tmp_path / "cpu.json"
-    profile(model, out, "--tp", "2")
-    table = pd.read_csv(out, comment="#")
+def test_a_profile_can_be_calibrated_from(profiled: Path, tmp_path: Path) -> None:
+    fitted = tmp_path / "cpu.json"
+    table = pd.read_csv(profiled, comment="#")
     assert set(table[table["op"] == "all_reduce"]["tp"]) == {2}
-    arguments = [str(out), "--gpu", "h100_sxm", "--out", str(fitted)]
+    arguments = [str(profiled), "--gpu", "h100_sxm", "--out", str(fitted)]
     result = CliRunner().invoke(app, ["calibrate", *arguments])
     assert result.exit_code == 0, result.output
     report = json.loads(fitted.read_text())

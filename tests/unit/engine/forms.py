@@ -1,4 +1,4 @@
-"""Hashes of random runs, one a line: ``python forms.py``.
+"""Hashes of random runs, one a line: ``python forms.py [few|all]``.
 
 Run as a program under SERVECAST_PLAIN=1 it gives those of the plain Python form of the whole
 package, which must be those of the compiled one.
@@ -7,7 +7,8 @@ package, which must be those of the compiled one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from engine_cases import ORDERS, POLICIES, RESERVING, VLLM_V1, WITH_OPTIONS, digest, run, table
@@ -25,13 +26,16 @@ def context_cost():
     return tables._replace(decode_attention_s=1.7e-5 * growth, coef=coef)
 
 
-def random_runs() -> Iterator[tuple[str, str]]:
-    """(description, hash) of a run under each policy, order, allocator, router and client."""
-    combinations = itertools.product(
+Combination = tuple[str, str, str, tuple[str, int], int | None]
+
+
+def combinations() -> Iterator[tuple[int, Combination]]:
+    """Every other (policy, order, allocator, (router, replicas), seats), with a number."""
+    every = itertools.product(
         (*POLICIES, *WITH_OPTIONS), ORDERS, ("paged", "contiguous", "prefix"),
         (("round_robin", 1), ("round_robin", 2), ("least_outstanding", 3)), (None, 6),
     )  # fmt: skip
-    for number, (policy, order, allocator, (router, replicas), seats) in enumerate(combinations):
+    for number, (policy, order, allocator, routed, seats) in enumerate(every):
         if policy == "static" and allocator != "paged":
             continue  # a static batch reserves its own room
         if (policy == "sglang" and allocator == "contiguous") or (
@@ -40,6 +44,23 @@ def random_runs() -> Iterator[tuple[str, str]]:
             continue  # they page their cache
         if (number + number // 2) % 2:
             continue  # the other half would show nothing new
+        yield number, (policy, order, allocator, routed, seats)
+
+
+def pairwise() -> Iterator[tuple[int, Combination]]:
+    """So many of the combinations that any two values that meet in one of them meet in these."""
+    every, met = list(combinations()), set()
+    for part in range(5):  # far apart first, so that few are needed
+        for number, values in every[part::5]:
+            pairs = set(itertools.combinations(enumerate(values), 2))
+            if not pairs <= met:
+                met |= pairs
+                yield number, values
+
+
+def random_runs(chosen: Iterable[tuple[int, Combination]]) -> Iterator[tuple[str, str]]:
+    """(description, hash) of a run of each combination of policy, order, ... and seats."""
+    for number, (policy, order, allocator, (router, replicas), seats) in chosen:
         rng = np.random.default_rng(number)
         if allocator == "contiguous":
             allocator = RESERVING[number // 2 % len(RESERVING)]
@@ -95,6 +116,8 @@ def random_runs() -> Iterator[tuple[str, str]]:
         yield f"{name} preempted={preempted}", digest(done.recording)
 
 
+CHOSEN = {"few": pairwise, "all": combinations}
+
 if __name__ == "__main__":
-    for name, run_hash in random_runs():
+    for name, run_hash in random_runs(CHOSEN[sys.argv[1]]()):
         print(name, run_hash)
