@@ -13,7 +13,8 @@ from cost_models.catalog import Gpu
 from cost_models.catalog.model_shape import DTYPE_BYTES
 from cost_models.experts import ExpertCalibration, ExpertDtype, ExpertTable
 
-KEYS = ["hidden_size", "intermediate_size", "per_token", "num_experts", "tp"]
+SHAPE = ["hidden_size", "intermediate_size", "per_token", "num_experts"]
+KEYS = [*SHAPE, "tp", "ep"]
 LARGEST_TP = 8
 
 
@@ -58,17 +59,25 @@ def _dtype(table: pd.DataFrame, gpu: Gpu, dtype: str) -> ExpertDtype:
                 microseconds=[float(f"{value * 1e6:.4g}") for value in seconds],
             )
         )
-    roofline, at_bound, undecided = _roofline(used, gpu, dtype)
+    whole, dealt_out = used[used["ep"] == 1], used[used["ep"] > 1]
+    roofline, at_bound, undecided = _roofline(whole, gpu, dtype)
+    predicted = _predict(roofline, whole, dtype)
     report: dict[str, Any] = {
-        "roofline": fit.error_summary(_predict(roofline, used, dtype), fit.column(used, "seconds")),
-        "left-out shapes": _shapes_left_out(used, gpu, dtype),
+        "roofline": fit.error_summary(predicted, fit.column(whole, "seconds")),
+        "left-out shapes": _shapes_left_out(whole, gpu, dtype),
         "at_bound": at_bound,
         "undecided": undecided,
     }
+    spread: dict[str, float] | None = None
+    if len(dealt_out):
+        spread, report["at_bound, dealt out"], _ = _roofline(dealt_out, gpu, dtype)
+        report["left-out shapes, dealt out"] = _shapes_left_out(dealt_out, gpu, dtype)
     if left_out:
         joined = np.concatenate(left_out)
         report["left-out tokens"] = fit.error_summary(joined, np.ones_like(joined))
-    return ExpertDtype(tokens=tokens, roofline=roofline, tables=tables, report=report)
+    return ExpertDtype(
+        tokens=tokens, roofline=roofline, dealt_out=spread, tables=tables, report=report
+    )
 
 
 def _left_out(tokens: fit.Array, seconds: fit.Array) -> fit.Array:
@@ -91,18 +100,20 @@ def _roofline(table: pd.DataFrame, gpu: Gpu, dtype: str) -> fit.Fit:
         "flops_per_s": (0.02 * peak, 0.4 * peak, peak),
         "overlap": (1.0, 3.0, 20.0),
     }
+    if (table["ep"] > 1).any():
+        bounds["rank_skew"] = (1e-3, 0.3, 1.0)
     return fit.fit(lambda p: _predict(p, table, dtype), fit.column(table, "seconds"), bounds)
 
 
 def _predict(params: dict[str, float], table: pd.DataFrame, dtype: str) -> fit.Array:
-    names = ("tokens", "hidden_size", "intermediate_size", "num_experts", "per_token", "tp")
-    m, h, n, e, k, tp = (fit.column(table, name) for name in names)
-    return experts.roofline_s(params, m, h, n / tp, e, k, DTYPE_BYTES[dtype])
+    m, tp, ep = (fit.column(table, name) for name in ("tokens", "tp", "ep"))
+    h, n, k, e = (fit.column(table, name) for name in SHAPE)
+    return experts.roofline_s(params, m, h, n / tp, e, k, DTYPE_BYTES[dtype], ep)
 
 
 def _shapes_left_out(table: pd.DataFrame, gpu: Gpu, dtype: str) -> dict[str, float]:
     """Error of the roofline at shapes that its fit has not seen, a third at a time."""
-    shapes = table[KEYS[:-1]].apply(tuple, axis=1)
+    shapes = table[SHAPE].apply(tuple, axis=1)
     order = {shape: index for index, shape in enumerate(sorted(set(shapes)))}
     third = shapes.map(order) % 3
     predicted, measured = [], []

@@ -45,7 +45,8 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
             flops = 2.0 * layers * tokens * n * k
             size = layers * (n * k * width + tokens * (k * width + n * forms.BF16_BYTES))
         elif name == "experts" and form.experts is not None:
-            flops, size = form.experts.flops(tokens), form.experts.weight_bytes(tokens)
+            together = form.split.dp * tokens
+            flops, size = form.experts.flops(together), form.experts.weight_bytes(together)
             source = form.experts.source
         elif name == "router" and form.experts is not None:
             of = form.experts.experts
@@ -53,6 +54,8 @@ def step_ops(form: RooflineForm, batch: Batch) -> tuple[OpTime, ...]:
             size = of.layers * of.num_experts * model.hidden_size * float(forms.BF16_BYTES)
         elif name == "all_reduce":
             source = TABLE
+        elif name in ("expert exchange", "sends to next stage"):
+            source = form.messages.source
         elif name == "eager launches":
             source = STEPS
         else:

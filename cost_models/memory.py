@@ -7,10 +7,12 @@ its activations, and gives the rest to the KV cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cost_models.catalog import EngineDefaults, Gpu, Model, engine_defaults
 from cost_models.errors import InputError
+from cost_models.parallelism import Parallelism
+from cost_models.pipeline import stage_models
 
 GIB = 2**30
 
@@ -22,6 +24,8 @@ COMMUNICATION_BYTES = int(0.4 * GIB)
 CUDA_GRAPH_BYTES_PER_LAYER = int(5e6)
 # Logits in bf16, their float32 copy, and the sampler's working copies of it.
 SAMPLER_BYTES_PER_LOGIT = 2 + 4 + 4
+# Experts take no more tokens at a time (VLLM_FUSED_MOE_CHUNK_SIZE).
+EXPERT_CHUNK_TOKENS = 32768
 
 
 @dataclass(frozen=True)
@@ -47,22 +51,25 @@ class MemoryBudget:
         return self.num_gpu_blocks * self.block_size
 
 
-def activation_bytes(model: Model, tp: int, max_num_batched_tokens: int, max_num_seqs: int) -> int:
-    """Peak of the activations of one step on one rank, in bytes.
+def activation_bytes(
+    model: Model, split: Parallelism, max_num_batched_tokens: int, max_num_seqs: int
+) -> int:
+    """Peak of the activations of one step on one GPU, in bytes.
 
     The larger of two moments: the MLP's products with two residual streams beside them, and
-    the sampler's copies of the logits.
+    the sampler's copies of the logits.  Engines that share experts gather the tokens of all.
     """
-    widths = [model.mlp_matrices * model.intermediate_size // tp]
+    each, tokens = model.mlp_matrices * model.intermediate_size // split.tp, max_num_batched_tokens
+    products = tokens * each
     if model.experts is not None:  # in and out of the experts, and their products, per token
-        each = 2 * model.hidden_size + 3 * model.experts.intermediate_size // tp
-        widths = [model.experts.per_token * each]
-    mlp = max_num_batched_tokens * (max(widths) + 2 * model.hidden_size) * 2
-    seqs = min(max_num_seqs, max_num_batched_tokens)
-    sampler = (
-        seqs * model.vocab_size * SAMPLER_BYTES_PER_LOGIT
-        + 2 * max_num_batched_tokens * model.hidden_size * 2
-    )
+        width = model.experts.intermediate_size // split.expert_tp
+        each = model.experts.per_token * (2 * model.hidden_size + 3 * width)
+        products = min(split.dp * tokens, EXPERT_CHUNK_TOKENS) * each
+        if split.dp > 1:
+            products += 2 * split.dp * tokens * model.hidden_size
+    mlp = 2 * (products + 2 * tokens * model.hidden_size)
+    seqs = min(max_num_seqs, tokens)
+    sampler = seqs * model.vocab_size * SAMPLER_BYTES_PER_LOGIT + 4 * tokens * model.hidden_size
     return int(max(mlp, sampler))
 
 
@@ -71,6 +78,7 @@ def kv_budget(
     gpu: Gpu,
     tp: int = 1,
     *,
+    split: Parallelism | None = None,
     gpu_memory_utilization: float | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = None,
@@ -79,10 +87,13 @@ def kv_budget(
 ) -> MemoryBudget:
     """KV blocks that fit on each of `tp` GPUs.
 
+    Of pipeline stages, on the one where the fewest fit: all have a block for the same tokens.
+
     Parameters
     ----------
     model, gpu : from the catalogue.
     tp : tensor-parallel size.
+    split : in place of `tp`, where there is more than tensor parallelism.
     gpu_memory_utilization, max_num_batched_tokens, max_num_seqs, block_size : None takes
         the engine's default.
     defaults : of the engine's release; the newest vLLM when None.
@@ -92,7 +103,8 @@ def kv_budget(
     InputError : when the weights and activations leave no room, saying by how much and what
         would make them fit.
     """
-    model.check_tp(tp)
+    split = split or Parallelism(tp)
+    split.check(model)
     known = defaults or engine_defaults("vllm", None, gpu)
     share = (
         known.gpu_memory_utilization if gpu_memory_utilization is None else gpu_memory_utilization
@@ -104,50 +116,65 @@ def kv_budget(
     tokens = max_num_batched_tokens or known.max_num_batched_tokens
     seqs = max_num_seqs or known.max_num_seqs
     block = block_size or known.block_size
-
-    lines = [
-        (f"{gpu.name}: {share:g} of CUDA-visible memory", int(share * gpu.cuda_visible_bytes)),
-        (f"weights ({model.weight_dtype}, 1 of {tp} ranks)", -model.weight_bytes(tp)),
-        ("CUDA and libraries", -NON_TORCH_BYTES),
-        (
-            f"peak activations ({tokens} tokens, {seqs} sequences)",
-            -activation_bytes(model, tp, tokens, seqs),
-        ),
-    ]
-    if tp > 1:
-        lines.append(("communication buffers", -COMMUNICATION_BYTES))
-    if known.cuda_graph_memory_counted:
-        lines.append(("CUDA graphs", -CUDA_GRAPH_BYTES_PER_LAYER * model.num_layers))
-    rest = sum(amount for _, amount in lines)
-    block_bytes = block * model.kv_bytes_per_token(tp)
-    if rest < 2 * block_bytes:
-        raise _does_not_fit(model, gpu, tp, share, rest, block_bytes)
+    sums = []
+    for stage in stage_models(model, split.pp):
+        lines = [
+            (f"{gpu.name}: {share:g} of CUDA-visible memory", int(share * gpu.cuda_visible_bytes)),
+            (
+                f"weights ({model.weight_dtype}, 1 of {split.gpus} ranks)",
+                -split.weight_bytes(stage),
+            ),
+            ("CUDA and libraries", -NON_TORCH_BYTES),
+            (
+                f"peak activations ({tokens} tokens, {seqs} sequences)",
+                -activation_bytes(stage, split, tokens, seqs),
+            ),
+        ]
+        if split.gpus > 1:
+            lines.append(("communication buffers", -COMMUNICATION_BYTES))
+        if known.cuda_graph_memory_counted:
+            lines.append(("CUDA graphs", -CUDA_GRAPH_BYTES_PER_LAYER * stage.num_layers))
+        rest = sum(amount for _, amount in lines)
+        block_bytes = block * stage.kv_bytes_per_token(split.tp)
+        sums.append((rest // block_bytes, rest, block_bytes, lines))
+    blocks, rest, block_bytes, lines = min(sums, key=lambda found: found[0])
+    if blocks < 2:
+        raise _does_not_fit(model, gpu, split, share, 2 * block_bytes - rest)
     lines.append(("KV cache", rest))
     return MemoryBudget(
-        num_gpu_blocks=rest // block_bytes,
+        num_gpu_blocks=blocks,
         block_size=block,
-        kv_bytes_per_token=model.kv_bytes_per_token(tp),
+        kv_bytes_per_token=block_bytes // block,
         lines=tuple(lines),
     )
 
 
+def _heaviest(model: Model, split: Parallelism) -> int:
+    """Bytes of weights on the GPU that has most."""
+    return max(split.weight_bytes(stage) for stage in stage_models(model, split.pp))
+
+
 def _does_not_fit(
-    model: Model, gpu: Gpu, tp: int, share: float, rest: int, block_bytes: int
+    model: Model, gpu: Gpu, split: Parallelism, share: float, missing: int
 ) -> InputError:
     """The refusal of a model that leaves no room, with what would help."""
-    missing = 2 * block_bytes - rest
+    weights = _heaviest(model, split)
     remedies = []
-    for ranks in (2 * tp, 4 * tp, 8 * tp):
-        try:
-            model.check_tp(ranks)
-        except InputError:
-            break
-        saved = model.weight_bytes(tp) - model.weight_bytes(ranks)
-        if saved > missing + COMMUNICATION_BYTES:
-            remedies.append(f"tensor_parallel {ranks}")
-            break
+    for key in ("tp", "pp", "dp"):
+        name = {"tp": "tensor", "pp": "pipeline", "dp": "data"}[key]
+        if key == "dp" and model.experts is None:  # each engine has the whole model
+            continue
+        for times in (2, 4, 8):
+            more = replace(split, **{key: times * getattr(split, key)})
+            try:
+                more.check(model)
+            except InputError:
+                break
+            if weights - _heaviest(model, more) > missing + COMMUNICATION_BYTES:
+                remedies.append(f"{name}_parallel {getattr(more, key)}")
+                break
     if model.weight_dtype == "bf16":
-        fp8_saved = model.linear_params(tp) + model.expert_params(tp)
+        fp8_saved = (model.linear_params(split.tp) + split.expert_bytes(model) // 2) // split.pp
         if fp8_saved > missing:
             remedies.append("weight_dtype fp8")
     needed = share + missing / gpu.cuda_visible_bytes
@@ -155,8 +182,8 @@ def _does_not_fit(
         remedies.append(f"gpu_memory_utilization {needed + 0.005:.2f}")
     remedies.append("a GPU with more memory")
     return InputError(
-        f"{model.name} does not fit on {gpu.name} with tensor_parallel {tp}: weights of "
-        f"{model.weight_bytes(tp) / GIB:.1f} GiB and activations exceed "
+        f"{model.name} does not fit on {gpu.name} with {split}: weights of "
+        f"{weights / GIB:.1f} GiB and activations exceed "
         f"{share:g} x {gpu.cuda_visible_bytes / GIB:.1f} GiB by {missing / GIB:.1f} GiB; what "
         f"would make it fit: {' or '.join(remedies)}."
     )

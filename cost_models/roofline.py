@@ -1,4 +1,4 @@
-"""The calibrated form: a step as the sum of its operations on one GPU.
+"""The calibrated form: a step as the sum of its operations on one GPU, or one of each stage.
 
 Every operation is a roofline fitted to measured kernels, times measured / roofline where a
 grid of it is known; see `forms` and `grids`.
@@ -16,12 +16,14 @@ from cost_models.attention import Attention
 from cost_models.calibration import Calibration, Elementwise
 from cost_models.catalog import Gpu, HostTime, Model
 from cost_models.catalog.model_shape import DTYPE_BYTES
+from cost_models.collectives import Collectives, interpolate
 from cost_models.effects import Effects
 from cost_models.errors import InputError
 from cost_models.experts import ExpertTime
 from cost_models.explain import step_ops
 from cost_models.kernel import CostTables
 from cost_models.latent import LatentDtype
+from cost_models.parallelism import Parallelism
 from cost_models.step_cost import Batch, OpTime
 
 Array = NDArray[np.float64]
@@ -42,12 +44,15 @@ def _totals(ops: Ops, size: int) -> Array:
 
 
 class RooflineForm:
-    """Step times of one model, tensor-parallel over `tp` GPUs of one type.
+    """Step times of one model on GPUs of one type.
+
+    With data parallelism, those of an engine while all others have the same step to do; with
+    pipeline parallelism, those of a step that is alone on its way through the stages.
 
     Parameters
     ----------
     model, gpu : from the catalogue.
-    tp : tensor-parallel size.
+    split : how the GPUs of a replica share the model.
     calibrations : coefficients of the GPU under the engine, by data type: bf16, that of the
         weights and that of the KV cache.
     host : the engine's own time.
@@ -57,22 +62,23 @@ class RooflineForm:
 
     Raises
     ------
-    InputError : when the heads do not split over `tp`, or its all-reduce is not measured.
+    InputError : when the model does not split so, or its all-reduce is not measured.
     """
 
     def __init__(
         self,
         model: Model,
         gpu: Gpu,
-        tp: int,
+        split: Parallelism,
         calibrations: Mapping[str, Calibration],
         host: HostTime,
         max_num_seqs: int,
         effects: Effects,
         async_scheduling: bool = False,
     ):
-        model.check_tp(tp)
-        self.model, self.gpu, self.tp = model, gpu, tp
+        split.check(model)
+        self.model, self.gpu, self.split = model, gpu, split
+        self.tp = tp = split.tp
         self.calibrations, self.host = calibrations, host
         self.effects, self.async_scheduling = effects, async_scheduling
         self.captured = cuda_graphs.captured_sizes(max_num_seqs, gpu.compute_capability)
@@ -81,13 +87,14 @@ class RooflineForm:
         self.small = calibrations["bf16"].elementwise or Elementwise(
             launch_s=forms.ELEMENTWISE_LAUNCH_S, bytes_per_s=self.bandwidth
         )
-        self.reduce_log = self._all_reduce_table()
+        self.reduce_table = self._all_reduce_table()
         self.latent: LatentDtype | None = None
         self.attention = self._attention()
         self.experts: ExpertTime | None = None
         if model.experts is not None:
             engine = calibrations["bf16"].engine
-            self.experts = ExpertTime(model.experts, model.hidden_size, tp, gpu.name, engine)
+            self.experts = ExpertTime(model.experts, model.hidden_size, split, gpu.name, engine)
+        self.messages = Collectives(gpu)
 
     def _attention(self) -> Attention:
         model, tp = self.model, self.tp
@@ -144,14 +151,14 @@ class RooflineForm:
             return f"while the GPU works, {self.host.gap_s * 1e3:g} ms between steps"
         return "added to the GPU's"
 
-    def _all_reduce_table(self) -> tuple[Array, Array] | None:
-        """Log of elements and seconds of this group's all-reduce; None for one GPU."""
+    def _all_reduce_table(self) -> tuple[list[int], list[float]] | None:
+        """Elements and seconds of this group's all-reduce; None for one GPU."""
         if self.tp == 1:
             return None
         measured = self.calibrations["bf16"].all_reduce
         for table in measured:
             if table.tp == self.tp:
-                return np.log(table.elements), np.log(table.seconds)
+                return table.elements, table.seconds
         known = ", ".join(str(table.tp) for table in measured)
         raise InputError(
             f"tensor_parallel {self.tp}: all-reduce on {self.gpu.name} is measured for {known} "
@@ -168,13 +175,9 @@ class RooflineForm:
     def all_reduce_s(self, elements: ArrayLike) -> Array:
         """Seconds of one all-reduce; beyond the table along its last piece."""
         size = np.asarray(elements, dtype=np.float64)
-        if self.reduce_log is None:
+        if self.reduce_table is None:
             return np.zeros_like(size)
-        log_elements, log_seconds = self.reduce_log
-        within = np.exp(np.interp(np.log(np.maximum(size, 1)), log_elements, log_seconds))
-        beyond = np.maximum(1.0, size / np.exp(log_elements[-1]))
-        result: Array = within * beyond
-        return result
+        return interpolate(*self.reduce_table, size)
 
     def elementwise_bytes(self, m: ArrayLike) -> Array:
         """Bytes of norms with residuals (read 2, write 2) and gated activations."""
@@ -196,21 +199,34 @@ class RooflineForm:
             name: count * self.gemm_s(tokens, n, k, dtype)
             for name, n, k, count in self.model.gemm_shapes(self.tp)
         }
+        hidden = self.model.hidden_size
         if self.experts is not None:
             of = self.experts.experts
-            hidden = self.model.hidden_size
             ops["router"] = of.layers * self.gemm_s(tokens, of.num_experts, hidden, "bf16")
-            ops["experts"] = of.layers * self.experts.layer_s(tokens)
+            ops |= self.shared_ops(self.split.dp * tokens)
         if self.tp > 1:
-            ops["all_reduce"] = (2 * layers + 1) * self.all_reduce_s(
-                tokens * self.model.hidden_size
-            )
+            ops["all_reduce"] = (2 * layers + 1) * self.all_reduce_s(tokens * hidden)
+        if self.split.pp > 1:
+            handed_on_s = self.messages.hand_on_s(self.tp, 2 * tokens * hidden)  # and residual
+            ops["sends to next stage"] = (self.split.pp - 1) * handed_on_s
         launches_s = (3 * layers + 1) * self.small.launch_s
         ops["norms and activation"] = (
             launches_s + self.elementwise_bytes(tokens) / self.small.bytes_per_s
         )
         if self.effects.eager_steps is not None:
             ops["eager launches"] = self._eager_s(tokens, np.sum(list(ops.values()), axis=0))
+        return ops
+
+    def shared_ops(self, tokens: ArrayLike) -> dict[str, Array]:
+        """Seconds of what all data-parallel engines do together, by all their tokens."""
+        if self.experts is None:
+            return {}
+        together = np.asarray(tokens, dtype=np.float64)
+        of = self.experts.experts
+        ops = {"experts": of.layers * self.experts.layer_s(together)}
+        if self.split.dp > 1:  # hidden states with the router's logits, and their sums back
+            elements = together * (self.model.hidden_size + of.num_experts)
+            ops["expert exchange"] = of.layers * self.messages.exchange_s(self.split.dp, elements)
         return ops
 
     def _eager_s(self, tokens: Array, graph_s: Array) -> Array:

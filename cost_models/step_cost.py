@@ -14,6 +14,7 @@ from cost_models.kernel import CostTables
 if TYPE_CHECKING:
     from cost_models.calibration import Calibration
     from cost_models.catalog import Gpu, Model
+    from cost_models.parallelism import Parallelism
 
 
 class Batch(NamedTuple):
@@ -177,6 +178,7 @@ class StepCost:
         without: Collection[str] = (),
         coefficients: Collection[Path] = (),
         host: Path | None = None,
+        split: Parallelism | None = None,
     ) -> StepCost:
         """A calibrated price of a model's steps on `tp` GPUs.
 
@@ -192,12 +194,14 @@ class StepCost:
         without : effects beyond the kernels that are switched off, see `cost_models.effects`.
         coefficients : calibrations of the user's, in place of shipped ones of their data type.
         host : a file with the engine's own time; None is the release's.
+        split : in place of `tp`, where there is more than tensor parallelism.
 
         Raises
         ------
         InputError : for unknown names, heads that do not split over `tp`, or no calibration.
         """
         from cost_models import calibration, catalog, datasheet, effects
+        from cost_models.parallelism import Parallelism
         from cost_models.roofline import RooflineForm
 
         if kind not in ("calibrated", "datasheet"):
@@ -226,7 +230,7 @@ class StepCost:
             RooflineForm(
                 shape,
                 device,
-                tp,
+                split or Parallelism(tp),
                 {dtype: kernels(dtype) for dtype in calibration.dtypes_used(shape)},
                 host_time,
                 max_num_seqs or defaults.max_num_seqs,

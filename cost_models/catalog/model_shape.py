@@ -177,11 +177,16 @@ class Model:
         rest = (self.small_params(tp) + self.embedding_params(tp)) * DTYPE_BYTES["bf16"]
         return int(linear + rest) + self.expert_bytes(tp)
 
-    def expert_bytes(self, tp: int = 1) -> int:
-        """Bytes of the weights of all experts on one rank."""
+    def expert_bytes(self, tp: int = 1, ranks: int = 1) -> int:
+        """Bytes of experts on one GPU: each split over `tp`, all dealt out over `ranks`.
+
+        Where they do not come out even, on the GPU that has most.
+        """
         if self.experts is None:
             return 0
-        return int(self.expert_params(tp) * DTYPE_BYTES[self.experts.dtype])
+        held = -(-self.experts.num_experts // ranks)
+        params = self.experts.params(self.hidden_size, held) // tp
+        return int(params * DTYPE_BYTES[self.experts.dtype])
 
     def kv_bytes_per_token(self, tp: int = 1) -> int:
         """Bytes of KV cache per token on one rank.

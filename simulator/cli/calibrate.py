@@ -46,7 +46,7 @@ def calibrate(
         str,
         typer.Option(
             help="bf16, fp8, fp8_block or nvfp4; experts for mixture-of-experts layers, mla for "
-            "latent attention."
+            "latent attention, nccl for messages between GPUs."
         ),
     ] = "bf16",
     engine_version: Annotated[
@@ -78,7 +78,7 @@ def calibrate(
     if gpu is None:
         raise InputError("--gpu: say which GPU of the catalogue the profile measures.")
     device = catalog.gpu(gpu)
-    if plot is not None and (dtype in ("experts", "mla") or plot.suffix not in PICTURES):
+    if plot is not None and (dtype in ("experts", "mla", "nccl") or plot.suffix not in PICTURES):
         raise InputError(
             f"--plot {plot}: give a .png, .svg or .pdf file, and a profile of dense kernels."
         )
@@ -87,6 +87,13 @@ def calibrate(
         return
     if dtype == "mla":
         _latent(profile, device, engine, engine_version, out)
+        return
+    if dtype == "nccl":
+        from cost_models.importers import aiconfigurator_nccl
+
+        tables = aiconfigurator_nccl.read(profile, device, engine_version)
+        out.write_text(dump(tables), encoding="utf-8")
+        _print({}, {"nccl": tables.version}, out)
         return
     if profile != aiconfigurator.SOURCE and not Path(profile).exists():
         raise InputError(

@@ -147,12 +147,12 @@ def _scenario(
             raise InputError(f"--slo {text}: give a key and a limit in ms, as p99_ttft_ms=500")
         scenario = scenario.with_overrides([parse_override(f"{place}.{key}", "--slo")])
     if gpus is not None:
-        each = scenario.cluster.tensor_parallel
+        each = scenario.cluster.split.gpus
         if replicas is not None or gpus % each:
             raise InputError(
                 f"--gpus {gpus}: give --replicas or --gpus, not both"
                 if replicas is not None
-                else f"--gpus {gpus} is no multiple of cluster.tensor_parallel, {each}"
+                else f"--gpus {gpus} is no multiple of the {each} GPUs of a replica"
             )
         replicas = gpus // each
     return (

@@ -189,6 +189,11 @@ def _calibrations() -> Table:
     for gpu, engine, dtype, layer in experts.shipped():
         what = _error(layer.report, "left-out tokens", "left-out shapes", "roofline")
         table.add_row(f"{gpu} {engine} experts {dtype}", "", what, "", "")
+        if layer.dealt_out is not None:
+            what = _error(layer.report, "left-out shapes, dealt out")
+            table.add_row(
+                f"{gpu} {engine} experts {dtype}, other shapes dealt out", "", what, "", ""
+            )
     for gpu, engine, dtype, cache in latent.shipped():
         table.add_row(
             f"{gpu} {engine} mla {dtype}",

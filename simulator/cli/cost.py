@@ -13,6 +13,7 @@ from simulator.errors import InputError
 if TYPE_CHECKING:
     from cost_models import StepCost, StepTime
     from cost_models.catalog import Gpu, Model
+    from cost_models.parallelism import Parallelism
 
 LARGEST_BATCH = 65_536
 
@@ -21,6 +22,11 @@ def cost(
     model: Annotated[str, typer.Argument(help="A catalogue name, or a Hugging Face config.json.")],
     gpu: Annotated[str, typer.Option(help="A GPU of the catalogue, or a file like its entries.")],
     tp: Annotated[int, typer.Option(help="Tensor-parallel size.")] = 1,
+    pp: Annotated[int, typer.Option(min=1, help="Pipeline stages.")] = 1,
+    dp: Annotated[
+        int, typer.Option(min=1, help="Engines that share experts, all with this step.")
+    ] = 1,
+    ep: Annotated[bool, typer.Option("--ep", help="Experts are dealt out over the GPUs.")] = False,
     decode: Annotated[
         list[str] | None,
         typer.Option(metavar="BxCTX", help="B sequences that decode at CTX tokens of context."),
@@ -61,6 +67,7 @@ def cost(
 ) -> None:
     """Price one step, operation by operation, and say what sets its pace."""
     from cost_models import StepCost, catalog
+    from cost_models.parallelism import Parallelism
 
     spec = {"name": model, "weight_dtype": weight_dtype, "kv_dtype": kv_dtype}
     shape, device = catalog.model(spec), catalog.gpu(gpu)
@@ -68,6 +75,7 @@ def cost(
     chunks = [_prefill(text) for text in prefill or []]
     if not contexts and not chunks:
         contexts = _decodes("32x2048")
+    split = Parallelism(tp, pp, dp, ep)
     _refuse_beyond_the_model(contexts, chunks, shape)
     seqs = len(contexts) + len(chunks)
     if max_num_seqs is not None and seqs > max_num_seqs:
@@ -77,7 +85,7 @@ def cost(
     price = StepCost.load(
         shape,
         device,
-        tp,
+        split=split,
         engine=engine,
         engine_version=engine_version,
         kind="datasheet" if datasheet else "calibrated",
@@ -88,7 +96,9 @@ def cost(
     )
     step = price.step(contexts, chunks)
     facts = _facts(price, step, shape, device)
-    facts["does_not_fit"] = _does_not_fit(shape, device, tp, engine, engine_version, max_num_seqs)
+    facts["does_not_fit"] = _does_not_fit(
+        shape, device, split, engine, engine_version, max_num_seqs
+    )
     if plot is not None:
         _draw(plot, price, step, shape, device, tp, contexts)
     if as_json:
@@ -97,13 +107,13 @@ def cost(
         typer.echo(json.dumps(facts, indent=1, ensure_ascii=False))
     else:
         what = " + ".join([*(decode or []), *(f"prefill {text}" for text in prefill or [])])
-        _print(facts, f"{shape.name} on {tp} x {device.name}: {what or '32x2048'}")
+        _print(facts, f"{shape.name} on {split.gpus} x {device.name}: {what or '32x2048'}")
 
 
 def _does_not_fit(
     model: Model,
     gpu: Gpu,
-    tp: int,
+    split: Parallelism,
     engine: str,
     engine_version: str | None,
     max_num_seqs: int | None,
@@ -114,7 +124,7 @@ def _does_not_fit(
 
     defaults = engine_defaults(engine, engine_version, gpu)
     try:
-        kv_budget(model, gpu, tp, max_num_seqs=max_num_seqs, defaults=defaults)
+        kv_budget(model, gpu, split=split, max_num_seqs=max_num_seqs, defaults=defaults)
     except InputError as reason:
         return str(reason)
     return None

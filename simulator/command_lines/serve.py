@@ -83,6 +83,7 @@ SWITCHES = {
     "async-scheduling": "scheduler.async_scheduling",
     "scheduler-reserve-full-isl": "scheduler.scheduler_reserve_full_isl",
     "enable-prefix-caching": "kv_cache.enable_prefix_caching",
+    "enable-expert-parallel": "cluster.expert_parallel",
 }
 # Those that take more than a key, or are told with the model.
 OTHERS = ("model", "quantization", "dtype", "kv-cache-dtype")

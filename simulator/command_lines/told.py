@@ -93,8 +93,8 @@ SERVE_NOT_SIMULATED: dict[str, str] = {
         "compilation-config= cuda-graph-sizes=+ cudagraph-capture-sizes= "
         "max-cudagraph-capture-size= optimization-level="
     ),
-    "expert parallelism: experts are split over GPUs as tensor parallelism does": (
-        "enable-expert-parallel enable-eplb enable-dbo eplb-config= num-redundant-experts= "
+    "expert parallelism other than vLLM's default: experts in order, and none of them twice": (
+        "enable-eplb enable-dbo eplb-config= num-redundant-experts= "
         "all2all-backend= expert-placement-strategy="
     ),
     "adapters, whose kernels are not priced": (

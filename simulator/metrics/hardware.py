@@ -13,6 +13,7 @@ from simulator.recording import Recording
 if TYPE_CHECKING:
     from cost_models.catalog.devices import Gpu
     from cost_models.catalog.model_shape import Model
+    from cost_models.parallelism import Parallelism
 
 EMBEDDING_BYTES = 2  # embeddings stay bf16 whatever the linear layers are
 
@@ -38,36 +39,42 @@ def useful_flops(recording: Recording, who: Population, model: Model) -> float:
     )
 
 
-def bytes_read(recording: Recording, who: Population, model: Model, tp: int) -> float:
-    """Bytes that all ranks read: weights once per step, and the decodes' KV cache.
+def bytes_read(recording: Recording, who: Population, model: Model, split: Parallelism) -> float:
+    """Bytes that all GPUs read: weights once per step, and the decodes' KV cache.
 
     Of E experts with k per token, a step of m tokens reads E·(1 − (1 − k/E)^m), as if each
-    token chose evenly.  The embedding table is looked up and not read, unless it serves as
+    token chose evenly; engines that share them meet as many as if all had the same step, and
+    read their part.  The embedding table is looked up and not read, unless it serves as
     lm_head too; what prefill chunks read of their past is left out, since prefill is not
     bound by it.
     """
     steps = recording.steps
     rows = in_window(steps, who)
-    weights = model.weight_bytes(tp)
+    weights = split.weight_bytes(model)
     if not model.tie_word_embeddings:
-        weights -= -(-model.vocab_size // tp) * model.hidden_size * EMBEDDING_BYTES
+        weights -= -(-model.vocab_size // split.tp) * model.hidden_size * EMBEDDING_BYTES
     num_steps = len(steps.start_s[rows])
     weights_read = num_steps * float(weights)
     if model.experts is not None:
         tokens = steps.scheduled_tokens[rows] + steps.padding_tokens[rows] + steps.bubble_seqs[rows]
-        missed = (1.0 - model.experts.per_token / model.experts.num_experts) ** tokens
-        weights_read -= model.expert_bytes(tp) * float(missed.sum())
+        missed = (1.0 - model.experts.per_token / model.experts.num_experts) ** (split.dp * tokens)
+        weights_read -= split.expert_bytes(model) * float(missed.sum())
     context = int(steps.context_tokens[rows].sum(dtype=np.int64))
-    return float(tp) * (weights_read + context * model.kv_bytes_per_token(tp))
+    return float(split.tp) * (weights_read + context * model.kv_bytes_per_token(split.tp))
 
 
-def mfu(recording: Recording, who: Population, model: Model, gpu: Gpu, tp: int) -> float:
+def mfu(recording: Recording, who: Population, model: Model, gpu: Gpu, split: Parallelism) -> float:
     """Model FLOPs utilisation: useful FLOPs / (time · GPUs · dense peak of the GEMMs)."""
-    peak = gpu.peak_flops(model.weight_dtype) * tp * recording.replicas * who.observed_s
+    peak = gpu.peak_flops(model.weight_dtype) * _gpu_s(recording, who, split)
     return useful_flops(recording, who, model) / peak if peak > 0 else float("nan")
 
 
-def mbu(recording: Recording, who: Population, model: Model, gpu: Gpu, tp: int) -> float:
+def mbu(recording: Recording, who: Population, model: Model, gpu: Gpu, split: Parallelism) -> float:
     """Memory bandwidth utilisation: `bytes_read` / (time · GPUs · peak bandwidth)."""
-    peak = gpu.memory_bandwidth_bytes_per_s * tp * recording.replicas * who.observed_s
-    return bytes_read(recording, who, model, tp) / peak if peak > 0 else float("nan")
+    peak = gpu.memory_bandwidth_bytes_per_s * _gpu_s(recording, who, split)
+    return bytes_read(recording, who, model, split) / peak if peak > 0 else float("nan")
+
+
+def _gpu_s(recording: Recording, who: Population, split: Parallelism) -> float:
+    """Seconds of all GPUs together in the observed time; `replicas` of a recording are engines."""
+    return split.tp * split.pp * recording.replicas * who.observed_s

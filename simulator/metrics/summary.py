@@ -147,7 +147,7 @@ def _rejections(recording: Recording, rows: Rows) -> dict[str, int]:
 
 def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[str, Any]:
     outcome = recording.outcome
-    tp = resolved.scenario.cluster.tensor_parallel
+    split = resolved.scenario.cluster.split
     trend, law = backlog(recording, who), littles_law(recording)
     static = resolved.scenario.scheduler.policy == "static"
     figures = step_figures(
@@ -165,8 +165,8 @@ def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[s
         | figures
         | exhaustion(recording, who, resolved)
         | {
-            "mfu": hardware.mfu(recording, who, resolved.model, resolved.gpu, tp),
-            "mbu": hardware.mbu(recording, who, resolved.model, resolved.gpu, tp),
+            "mfu": hardware.mfu(recording, who, resolved.model, resolved.gpu, split),
+            "mbu": hardware.mbu(recording, who, resolved.model, resolved.gpu, split),
             "state": trend.state,
             "latency_depends_on_run_length": trend.state == OVERLOADED,
             "backlog_slope_per_s": trend.slope_per_s,

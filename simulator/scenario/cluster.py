@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from cost_models.parallelism import Parallelism
 from simulator.scenario.base import Count, NonNegative, Section
 
 Name = Annotated[str, Field(min_length=1)]
@@ -37,7 +38,9 @@ class ClusterSpec(Section):
     gpu: Name = "h100_sxm"
     """catalogue name of the GPU, or path of a YAML file like the catalogue's"""
     tensor_parallel: Count = 1
-    """GPUs per replica"""
+    """GPUs that share each layer"""
+    expert_parallel: bool = False
+    """experts are dealt out over a replica's GPUs, not each split over them"""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     """engines behind the router"""
     engine: Name = "vllm"
@@ -63,3 +66,13 @@ class ClusterSpec(Section):
     """grams of CO2 that the grid emits per kWh; null: no estimate"""
     pue: Annotated[float, Field(ge=1, le=10)] = 1.0
     """power usage effectiveness: energy of the whole site / of its machines"""
+
+    @property
+    def split(self) -> Parallelism:
+        """How the GPUs of a replica share the model."""
+        return Parallelism(tp=self.tensor_parallel, ep=self.expert_parallel)
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of all replicas."""
+        return self.split.gpus * self.replicas

@@ -59,7 +59,7 @@ def _unscaled(
     return StepCost.load(
         model,
         gpu=gpu,
-        tp=cluster.tensor_parallel,
+        split=cluster.split,
         engine=cluster.engine,
         engine_version=cluster.engine_version,
         kind=spec.kind,

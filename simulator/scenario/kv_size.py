@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cost_models.catalog import EngineDefaults, Gpu, Model
 from cost_models.memory import MemoryBudget, kv_budget
+from cost_models.pipeline import stage_models
 from simulator.errors import InputError
 from simulator.kv_cache import buddy
 from simulator.scenario.batch_limits import BatchLimits
@@ -46,7 +47,7 @@ class _Replica:
         return kv_budget(
             self.model,
             self.gpu,
-            self.scenario.cluster.tensor_parallel,
+            split=self.scenario.cluster.split,
             gpu_memory_utilization=self.gpu_memory_utilization,
             max_num_batched_tokens=self.limits.tokens_for(max_model_len),
             max_num_seqs=self.limits.max_num_seqs,
@@ -192,15 +193,16 @@ def _check_given_blocks(replica: _Replica, num_gpu_blocks: int) -> None:
     """Refuse blocks that the GPU has no room for; the linear cost model needs no GPU."""
     if replica.scenario.cost_model.kind == "linear":
         return
-    tp, block_size = replica.scenario.cluster.tensor_parallel, replica.block_size
-    block_bytes = block_size * replica.model.kv_bytes_per_token(tp)
-    room = replica.gpu.memory_bytes - replica.model.weight_bytes(tp)
-    if num_gpu_blocks * block_bytes > room:
-        raise InputError(
-            f"kv_cache.num_gpu_blocks is {num_gpu_blocks}, but beside the weights of "
-            f"{replica.model.name} a {replica.gpu.name} with tensor_parallel {tp} has room for "
-            f"at most {max(0, room // block_bytes)} blocks of {block_size} tokens"
-        )
+    split, block_size = replica.scenario.cluster.split, replica.block_size
+    for stage in stage_models(replica.model, split.pp):
+        block_bytes = block_size * stage.kv_bytes_per_token(split.tp)
+        room = replica.gpu.memory_bytes - split.weight_bytes(stage)
+        if num_gpu_blocks * block_bytes > room:
+            raise InputError(
+                f"kv_cache.num_gpu_blocks is {num_gpu_blocks}, but beside the weights of "
+                f"{replica.model.name} a {replica.gpu.name} with {split} has room for "
+                f"at most {max(0, room // block_bytes)} blocks of {block_size} tokens"
+            )
 
 
 def _check_unchunked(replica: _Replica, max_model_len: int) -> None:

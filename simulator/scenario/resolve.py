@@ -99,7 +99,7 @@ def _look_up(scenario: Scenario) -> tuple[Model, Gpu, EngineDefaults]:
             {"name": name, "weight_dtype": spec.weight_dtype, "kv_dtype": spec.kv_dtype}
         )
     with _about("cluster"):
-        model.check_tp(cluster.tensor_parallel)
+        cluster.split.check(model)
         gpu = catalog.gpu(at_base(cluster.gpu, scenario.base_dir))
         defaults = catalog.engine_defaults(cluster.engine, cluster.engine_version, gpu)
     return model, gpu, defaults

@@ -47,6 +47,7 @@ def scenario(row: Measured, folder: Path, host: Path | None = None) -> Scenario:
             "cluster": {
                 "gpu": row.gpu,
                 "tensor_parallel": row.tp,
+                "expert_parallel": row.ep,
                 "engine": row.engine,
                 "engine_version": row.engine_version,
             },

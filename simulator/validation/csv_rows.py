@@ -87,6 +87,7 @@ def _measured(
         weight_dtype=names.weight_dtype(str(row.get("weight_precision", "bf16")), model),
         kv_dtype=names.kv_dtype(str(row.get("kv_precision", ""))),
         tp=int(row["tp"]),
+        ep=row.get("ep", 1) > 1,
         load=load,
         load_value=value,
         prompt_tokens=(0, 0) if load == "trace" else _lengths(row, "isl"),
@@ -122,9 +123,11 @@ def _version(row: dict[str, Any]) -> str:
 
 def _refuse(row: dict[str, Any]) -> None:
     """What this version does not simulate."""
-    for column, what in (("pp", "pipeline"), ("dp", "data"), ("ep", "expert")):
+    for column, what in (("pp", "pipeline"), ("dp", "data")):
         if row.get(column, 1) > 1:
             raise CannotSimulateError(f"{what} parallelism")
+    if row.get("ep", 1) not in (1, row.get("tp")):
+        raise CannotSimulateError("experts dealt out over other GPUs than tensor parallelism has")
     if not str(row.get("spec_decode", "none")).lower().startswith("none"):
         raise CannotSimulateError("speculative decoding")
     shared = "shared_prefix" in str(row.get("isl_dist", ""))

@@ -36,7 +36,7 @@ class Measured:
     ----------
     where : file and line, or file, of the row.
     engine, engine_version, gpu, model, weight_dtype, kv_dtype : as the catalogue names them.
-    tp : tensor-parallel size.
+    tp, ep : tensor-parallel size; whether experts were dealt out over these GPUs.
     load : closed_loop, poisson, constant, burst, batch or trace.
     load_value : concurrency, requests per second or batch size.
     prompt_tokens, output_tokens : (shortest, longest), uniform between.
@@ -59,6 +59,7 @@ class Measured:
     prompt_tokens: tuple[int, int]
     output_tokens: tuple[int, int]
     results: dict[str, float]
+    ep: bool = False
     requests: tuple[tuple[float, int, int], ...] = ()
     num_requests: int | None = None
     max_num_seqs: int | None = None
@@ -80,7 +81,8 @@ class Measured:
     def conditions(self) -> str:
         """The row in a few words."""
         lengths = f"{_range(self.prompt_tokens)}/{_range(self.output_tokens)}"
-        return f"tp{self.tp} {lengths} {self.load} {self.load_value:g}"
+        gpus = f"tp{self.tp}{' ep' if self.ep else ''}"
+        return f"{gpus} {lengths} {self.load} {self.load_value:g}"
 
 
 def _range(tokens: tuple[int, int]) -> str:

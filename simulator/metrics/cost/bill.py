@@ -37,7 +37,7 @@ def cost_figures(
     tokens the rest, idle time in proportion.
     """
     cluster = resolved.scenario.cluster
-    gpus = cluster.tensor_parallel * cluster.replicas
+    gpus = cluster.num_gpus
     price = cluster.price_per_gpu_hour
     if price is None:
         price = resolved.gpu.price_per_gpu_hour

@@ -102,7 +102,7 @@ class System:
     @property
     def gpus(self) -> int:
         """GPUs of all replicas."""
-        return self.replicas * self.scenario.cluster.tensor_parallel
+        return self.scenario.cluster.num_gpus
 
     @property
     def price_per_hour(self) -> float:

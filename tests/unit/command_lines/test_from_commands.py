@@ -59,12 +59,13 @@ def test_every_key_of_the_engine():
             "engine_version",
             "0.11.0",
         ),
+        ("vllm serve Qwen/Qwen3-30B-A3B -tp 2 --enable-expert-parallel", "expert_parallel", True),
         ("vllm serve Qwen/Qwen3-8B \\\n  --tensor-parallel-size 2 \\\n", "tensor_parallel", 2),
     ],
 )
 def test_ways_to_start_an_engine(command, key, value):
     found, translation = scenario(command)
-    assert found.model.name == "qwen3-8b"
+    assert found.model.name in ("qwen3-8b", "qwen3-30b-a3b")
     assert getattr(found.cluster, key) == value
     assert unknown(translation) == []
 

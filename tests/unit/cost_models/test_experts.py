@@ -11,6 +11,7 @@ from cost_models.calibrate_experts import KEYS, calibrate_experts
 from cost_models.catalog.layers import Experts
 from cost_models.errors import InputError
 from cost_models.experts import ExpertTime, distinct_experts
+from cost_models.parallelism import Parallelism
 
 H100 = catalog.gpu("h100_sxm")
 
@@ -25,7 +26,7 @@ def test_experts_met_by_hand() -> None:
 def test_a_measured_shape_is_its_table() -> None:
     model = catalog.model("mixtral-8x7b")
     assert model.experts is not None
-    time = ExpertTime(model.experts, model.hidden_size, 2, "h100_sxm", "vllm")
+    time = ExpertTime(model.experts, model.hidden_size, Parallelism(2), "h100_sxm", "vllm")
     assert time.table is not None
     assert time.source == "measured table"
     at_knots = time.layer_s(time.measured.tokens)
@@ -36,7 +37,7 @@ def test_a_measured_shape_is_its_table() -> None:
 
 def test_a_shape_without_a_table_takes_the_roofline() -> None:
     own = Experts(num_experts=32, per_token=4, intermediate_size=1000, layers=10)
-    time = ExpertTime(own, 3000, 1, "h100_sxm", "vllm")
+    time = ExpertTime(own, 3000, Parallelism(), "h100_sxm", "vllm")
     assert time.source == "roofline fit"
     seconds = time.layer_s(2 ** np.arange(14))
     # Never faster than reading the weights of the experts met at the datasheet's pace.
@@ -90,7 +91,7 @@ def test_the_fit_finds_the_roofline_that_made_the_rows() -> None:
         for tp in (1, 2):
             tokens = 2 ** np.arange(14)
             seconds = experts.roofline_s(truth, tokens, hidden, width / tp, count, per_token, 2)
-            shape = (hidden, width, per_token, count, tp)
+            shape = (hidden, width, per_token, count, tp, 1)
             rows += [(*shape, m, s) for m, s in zip(tokens, seconds, strict=True)]
     table = pd.DataFrame(rows, columns=[*KEYS, "tokens", "seconds"])
     fitted = calibrate_experts({"bf16": table}, H100, "vllm", "1", "here", "none").dtypes["bf16"]
@@ -111,7 +112,7 @@ def test_four_bit_weights_are_those_of_the_kernels_that_servers_run() -> None:
     assert {(3584, 896), (4096, 128)} <= shapes
     model = catalog.model("gpt-oss-120b")
     assert model.experts is not None
-    time = ExpertTime(model.experts, model.hidden_size, 1, "h100_sxm", "vllm")
+    time = ExpertTime(model.experts, model.hidden_size, Parallelism(), "h100_sxm", "vllm")
     triton_s = np.array([122e-6, 3968e-6])  # its rows of 4 and 8,192 tokens
     marlin_s = time.layer_s([4, 8192])
     assert marlin_s[0] < triton_s[0]

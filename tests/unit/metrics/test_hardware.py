@@ -6,6 +6,7 @@ import pytest
 from recordings import recording, req, step
 
 from cost_models.catalog import model
+from cost_models.parallelism import Parallelism
 from simulator.metrics.hardware import bytes_read
 from simulator.metrics.latency import population
 
@@ -19,7 +20,7 @@ def test_experts_that_no_token_chose_are_not_read():
     shape = model("gpt-oss-120b")
     requests = [req(0.0, 4, 3, admitted=0.0, first=1.0, finished=3.0)]
     rec = recording(requests, [step(0, 1, scheduled_tokens=1), step(1, 2, scheduled_tokens=2)])
-    read = bytes_read(rec, population(rec), shape, tp=1)
+    read = bytes_read(rec, population(rec), shape, Parallelism())
     embedding = shape.vocab_size * shape.hidden_size * 2  # looked up, not read
     dense = shape.weight_bytes() - shape.expert_bytes() - embedding
     assert read == pytest.approx(2 * dense + shape.expert_bytes() * (4 + 7.875) / 128)
