@@ -65,25 +65,28 @@ def allocate(
     seats = min(max(int(limits["max_num_seqs"][0]), int(limits["batch_size"][0])), requests)
     drafts = int(limits["num_speculative_tokens"][0])
     fleet = np.zeros(replicas, state.REPLICA)
-    for link in ("queue_root", "inbox_head", "inbox_tail"):
+    for link in ("queue_head", "inbox_head", "inbox_tail"):
         fleet[link] = NOBODY
     fleet["wake_s"] = NEVER
-    fleet["front_key"] = -1.0
     fleet["committed_s"] = np.nan
     fleet["free_blocks"] = limits["usable_blocks"][0]
     table = _aligned_zeros(requests, state.REQUEST)
-    for link in ("left", "right", "next", "replica"):
+    for link in ("next", "replica"):
         table[link] = NOBODY
     table["lost_s"] = NEVER
     for time in ("last_token_s", "admitted_s", "first_token_s", "finished_s"):
         table[time] = np.nan
     contiguous = limits["allocator"][0] == state.CONTIGUOUS
+    lanes = np.full((replicas, max(1, tenants)), NOBODY).astype(state.LANE)
+    by_key = limits["order"][0] not in (state.FCFS, state.FAIR)
     return Engine(
         limits=limits,
         replicas=fleet,
         requests=table,
         running=np.zeros((replicas, seats), np.int64),
         flights=np.zeros((replicas, 2), state.STEP),
+        lanes=lanes,
+        heaps=np.zeros((replicas, requests + 1 if by_key else 0), state.WAITING),
         emitters=np.zeros((replicas, 2, seats), np.int64),
         steps=np.zeros(LOG_STEPS, state.STEP),
         # The busiest step brings so many, see `advance.has_room`.
@@ -98,7 +101,6 @@ def allocate(
         prefix=_prefix_pool(limits[0], replicas, seats, longest, segments),
         shares=FairShares(
             service=np.zeros((replicas, tenants), np.int64),
-            roots=np.full((replicas, tenants), NOBODY),
             last_left=np.zeros(replicas, np.int64),
         ),
         swap=_swap_space(limits[0], replicas, requests),
@@ -113,7 +115,7 @@ def allocate(
 def _swap_space(limits: np.void, replicas: int, requests: int) -> SwapSpace:
     """Nobody is swapped out."""
     pools = np.zeros(replicas, state.HOST_POOL)
-    pools["queue_root"] = NOBODY
+    pools["queue_head"] = NOBODY
     pools["free_blocks"] = limits["host_blocks"]
     return SwapSpace(
         pools=pools,

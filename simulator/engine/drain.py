@@ -137,16 +137,19 @@ def _outcome(engine: Engine, end_s: float) -> Outcome:
     status[table["state"] == state.REJECTED] = recording.REJECTED
     columns = {name: np.ascontiguousarray(table[name]) for name in OUTCOME_COLUMNS}
     columns["reject_reason"] = columns["reject_reason"].astype(np.int8)
+    for count in ("preemptions", "recomputed_tokens", "cached_tokens"):
+        columns[count] = columns[count].astype(np.int64)
     # What a client held back to the end never arrived.
     columns["arrival_s"][(status == recording.UNFINISHED) & (table["replica"] < 0)] = np.nan
     if not engine.limits["stream"][0]:  # nobody has seen anything of a batch that still runs
         columns["first_token_s"][status != recording.FINISHED] = np.nan
+    known_tokens = table["known_tokens"].astype(np.int64)
     swapped_blocks = np.zeros(len(table), np.int64)
     if len(engine.swap.requests):
         swapped_blocks = np.ascontiguousarray(engine.swap.requests["moved_blocks"])
     return Outcome(
         status=status,
         swapped_blocks=swapped_blocks,
-        generated_tokens=table["known_tokens"] - table["in_flight"] - table["prompt_tokens"],
+        generated_tokens=known_tokens - table["in_flight"] - table["prompt_tokens"],
         **columns,
     )

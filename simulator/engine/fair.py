@@ -8,13 +8,12 @@ of the tenant that left last, so that idleness is no credit.  The service of any
 tenants that both wait all the time never differs by more than 2 max(INPUT_WEIGHT x
 longest prompt, OUTPUT_WEIGHT x tokens that fit in the KV cache) (their theorem 4.4).
 
-Each tenant has a heap of its own; the queue's root is the root of the least counter.
+Each tenant has a list of its own; the queue's head is that of the least counter.
 """
 
 from __future__ import annotations
 
 from cost_models.jit import njit
-from simulator.engine.heap import merge, without_ended, without_root
 from simulator.engine.state import DONE, NOBODY, Engine
 
 INPUT_WEIGHT, OUTPUT_WEIGHT = 1, 2  # as in the paper
@@ -24,50 +23,32 @@ INPUT_WEIGHT, OUTPUT_WEIGHT = 1, 2  # as in the paper
 def choose(engine: Engine, r: int) -> None:
     """Let the queue start with the tenant of the least counter, the first on a tie."""
     service = engine.shares.service[r]
-    roots = engine.shares.roots[r]
+    lanes = engine.lanes[r]
     least = NOBODY
-    for tenant in range(roots.shape[0]):
-        if roots[tenant] != NOBODY and (least == NOBODY or service[tenant] < service[least]):
+    for tenant in range(lanes.shape[0]):
+        if lanes[tenant].head != NOBODY and (least == NOBODY or service[tenant] < service[least]):
             least = tenant
-    engine.replicas[r].queue_root = NOBODY if least == NOBODY else roots[least]
+    engine.replicas[r].queue_head = NOBODY if least == NOBODY else lanes[least].head
 
 
 @njit
-def join(engine: Engine, r: int, i: int) -> None:
-    """Queue request `i` with those of its tenant."""
-    tenant = engine.requests[i].tenant
-    service = engine.shares.service[r]
-    roots = engine.shares.roots[r]
-    if roots[tenant] == NOBODY:
+def lift(engine: Engine, r: int, tenant: int) -> None:
+    """A tenant of whom nobody waits is about to queue a request."""
+    if engine.lanes[r, tenant].head == NOBODY:
+        service = engine.shares.service[r]
         floor_of = engine.shares.last_left[r]
-        if engine.replicas[r].queue_root != NOBODY:
-            floor_of = engine.requests[engine.replicas[r].queue_root].tenant
+        if engine.replicas[r].queue_head != NOBODY:
+            floor_of = engine.requests[engine.replicas[r].queue_head].tenant
         service[tenant] = max(service[tenant], service[floor_of])
-    roots[tenant] = merge(engine, roots[tenant], i)
-    choose(engine, r)
 
 
 @njit
-def leave(engine: Engine, r: int) -> None:
-    """Take the head out; its tenant pays for the prompt when it is admitted first."""
-    i = engine.replicas[r].queue_root
+def charge_prompt(engine: Engine, r: int, i: int) -> None:
+    """Request `i` leaves the queue: its tenant pays for the prompt, the first time it does."""
     request = engine.requests[i]
-    engine.shares.roots[r, request.tenant] = without_root(engine, i)
     engine.shares.last_left[r] = request.tenant
     if request.preemptions == 0:
         engine.shares.service[r, request.tenant] += INPUT_WEIGHT * request.prompt_tokens
-
-
-@njit
-def drop_ended(engine: Engine, r: int) -> None:
-    """As `queue.drop_ended`, for the queue of each tenant."""
-    roots = engine.shares.roots[r]
-    for tenant in range(roots.shape[0]):
-        before = roots[tenant]
-        roots[tenant] = without_ended(engine, before)
-        if before != NOBODY and roots[tenant] == NOBODY:
-            engine.shares.last_left[r] = tenant
-    choose(engine, r)
 
 
 @njit

@@ -117,8 +117,10 @@ class Fleet:
     def _describe_requests(self, order: Order) -> None:
         table, requests = self.engine.requests, self.requests
         limit = self.engine.limits["max_model_len"][0]
-        table["prompt_tokens"] = requests.prompt_tokens
-        table["known_tokens"] = requests.prompt_tokens
+        # A prompt too long for the column is too long for any model, and rejected.
+        prompt_tokens = np.minimum(requests.prompt_tokens, np.iinfo(np.int32).max)
+        table["prompt_tokens"] = prompt_tokens
+        table["known_tokens"] = prompt_tokens
         table["limit_tokens"] = np.minimum(requests.prompt_tokens + requests.max_tokens, limit)
         table["end_tokens"] = np.minimum(
             requests.prompt_tokens + requests.output_tokens, table["limit_tokens"]
@@ -164,7 +166,7 @@ class Fleet:
         """Who is rejected or cut short, with the number that would let all of them fit."""
         table, limits = self.engine.requests, self.engine.limits[0]
         sentences = []
-        too_long = table["prompt_tokens"][table["reject_reason"] == PROMPT_TOO_LONG]
+        too_long = self.requests.prompt_tokens[table["reject_reason"] == PROMPT_TOO_LONG]
         if len(too_long):
             sentences.append(
                 f"{len(too_long)} requests are rejected on arrival: prompts of up to "

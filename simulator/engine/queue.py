@@ -1,10 +1,9 @@
-"""The waiting queue of a replica: a heap, or under the order fair one for each tenant.
+"""The waiting queue of a replica: a list, one for each tenant, or a heap.
 
-The order is (key, arrival, id).  What a key is depends on the order: fcfs gives out
-increasing ones, and decreasing ones for those that a preemption puts in front.  The others
-take it from the request, whenever it comes to the queue: nothing that it depends on
-changes while the request waits, but the tenant's counter under fair, which `fair` keeps
-apart.
+Under fcfs it is a list in order of arrival, in front of which preemptions put their
+victims; under fair each tenant has such a list, and `fair` says whose turn it is.  The
+other orders keep a heap by (key, arrival, id).  A request takes its key whenever it comes
+to the queue: nothing that it depends on changes while the request waits.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_models.jit import njit
-from simulator.engine import fair
-from simulator.engine.heap import merge, without_ended, without_root
+from cost_models.jit import inlined, njit
+from simulator.engine import fair, heap
 from simulator.engine.state import (
     BY_DEADLINE,
     BY_REMAINING,
+    DONE,
     FAIR,
     FCFS,
+    NEVER,
     NOBODY,
     QUEUED,
     Engine,
@@ -46,6 +46,12 @@ class Order:
 ARRIVAL_ORDER = Order(FCFS)
 
 
+@inlined
+def is_by_arrival(engine: Engine) -> bool:
+    """Whether the queue is made of lists: requests go in the order in which they come."""
+    return bool(engine.limits[0].order in (FCFS, FAIR))
+
+
 @njit
 def key_now(engine: Engine, i: int) -> float:
     """How urgent request `i` is under an order by key, running or not: less is more."""
@@ -61,60 +67,52 @@ def key_now(engine: Engine, i: int) -> float:
 
 
 @njit
-def _insert(engine: Engine, r: int, i: int) -> None:
-    replica = engine.replicas[r]
-    request = engine.requests[i]
-    request.state = QUEUED
-    request.left = NOBODY
-    request.right = NOBODY
-    if engine.limits[0].order == FAIR:
-        fair.join(engine, r, i)
-    else:
-        replica.queue_root = merge(engine, replica.queue_root, i)
-    replica.waiting += 1
-
-
-@njit
 def push(engine: Engine, r: int, i: int) -> None:
-    """A request that arrives: to the end under fcfs, else to the place of its key."""
-    replica = engine.replicas[r]
-    order = engine.limits[0].order
-    if order in (FCFS, FAIR):  # a tenant's own requests go in order of arrival
-        engine.requests[i].key = replica.back_key
-        replica.back_key += 1.0
-    else:
-        engine.requests[i].key = key_now(engine, i)
-    _insert(engine, r, i)
+    """A request that arrives: to the end of its list, or to the place of its key."""
+    _insert(engine, r, i, False)
 
 
 @njit
 def push_front(engine: Engine, r: int, i: int) -> None:
-    """A request that was preempted: ahead of all under fcfs, else by its key."""
-    give_front_key(engine, r, i)
-    _insert(engine, r, i)
+    """A request that was preempted: to the front of its list, or to the place of its key."""
+    _insert(engine, r, i, True)
 
 
 @njit
-def give_front_key(engine: Engine, r: int, i: int) -> None:
-    """Key of a request that is to come before all others of its queue."""
-    replica = engine.replicas[r]
-    order = engine.limits[0].order
-    if order in (FCFS, FAIR):
-        engine.requests[i].key = replica.front_key
-        replica.front_key -= 1.0
+def _insert(engine: Engine, r: int, i: int, in_front: bool) -> None:
+    engine.requests[i].state = QUEUED
+    engine.replicas[r].waiting += 1
+    if is_by_arrival(engine):
+        lane = 0
+        if engine.limits[0].order == FAIR:
+            lane = engine.requests[i].tenant
+            fair.lift(engine, r, lane)
+        head = engine.lanes[r, lane].head
+        if head == NOBODY or in_front:
+            engine.requests[i].next = head
+            engine.lanes[r, lane].head = i
+        else:
+            engine.requests[i].next = NOBODY
+            engine.requests[engine.lanes[r, lane].tail].next = i
+        if head == NOBODY or not in_front:
+            engine.lanes[r, lane].tail = i
     else:
-        engine.requests[i].key = key_now(engine, i)
+        heap.insert(engine, r, i, key_now(engine, i))
+    _choose_head(engine, r)
 
 
 @njit
 def pop(engine: Engine, r: int) -> int:
     """Take the head out of the queue, which must not be empty."""
     replica = engine.replicas[r]
-    i = replica.queue_root
+    i = replica.queue_head
     if engine.limits[0].order == FAIR:
-        fair.leave(engine, r)
+        fair.charge_prompt(engine, r, i)
+        engine.lanes[r, engine.requests[i].tenant].head = engine.requests[i].next
+    elif engine.limits[0].order == FCFS:
+        engine.lanes[r, 0].head = engine.requests[i].next
     else:
-        replica.queue_root = without_root(engine, i)
+        heap.remove_first(engine, r)
     replica.waiting -= 1
     drop_ended(engine, r)
     return int(i)
@@ -122,42 +120,49 @@ def pop(engine: Engine, r: int) -> int:
 
 @njit
 def drop_ended(engine: Engine, r: int) -> None:
-    """Drop heads that ended while they waited, which `waiting` counts no more.
+    """Drop who ended while waiting from the front; `waiting` counts them no more.
 
     Only asynchronous scheduling has them: preempted with their last token in flight.
     """
+    if is_by_arrival(engine):
+        for lane in range(engine.lanes.shape[1]):
+            head = engine.lanes[r, lane].head
+            if head != NOBODY and engine.requests[head].state == DONE:
+                while head != NOBODY and engine.requests[head].state == DONE:
+                    head = engine.requests[head].next
+                engine.lanes[r, lane].head = head
+                if head == NOBODY and engine.limits[0].order == FAIR:
+                    engine.shares.last_left[r] = lane
+    else:
+        while (
+            engine.replicas[r].heap_size > 0
+            and engine.requests[engine.heaps[r, 0].request].state == DONE
+        ):
+            heap.remove_first(engine, r)
+    _choose_head(engine, r)
+
+
+@njit
+def _choose_head(engine: Engine, r: int) -> None:
+    """Say who is served next."""
     replica = engine.replicas[r]
     if engine.limits[0].order == FAIR:
-        fair.drop_ended(engine, r)
+        fair.choose(engine, r)
+    elif engine.limits[0].order == FCFS:
+        replica.queue_head = engine.lanes[r, 0].head
     else:
-        replica.queue_root = without_ended(engine, replica.queue_root)
+        replica.queue_head = engine.heaps[r, 0].request if replica.heap_size > 0 else NOBODY
 
 
 @njit
 def oldest_arrival_s(engine: Engine, r: int) -> float:
-    """Arrival of the request that has waited longest, which only under fcfs is the head.
-
-    Walks the queue with the running row as the stack: only for a replica at which nobody
-    runs and fewer wait than it has seats.
-    """
-    stack = engine.running[r]
-    size = 1
-    stack[0] = engine.replicas[r].queue_root
-    if engine.limits[0].order == FAIR:
-        size = 0
-        for root in engine.shares.roots[r]:
-            if root != NOBODY:
-                stack[size] = root
-                size += 1
-    oldest_s = engine.requests[stack[0]].arrival_s
-    while size > 0:
-        size -= 1
-        request = engine.requests[stack[size]]
-        oldest_s = min(oldest_s, request.arrival_s)
-        if request.left != NOBODY:
-            stack[size] = request.left
-            size += 1
-        if request.right != NOBODY:
-            stack[size] = request.right
-            size += 1
+    """Arrival of the request that has waited longest; of a queue by key, visits all of it."""
+    oldest_s = NEVER
+    if is_by_arrival(engine):
+        for lane in range(engine.lanes.shape[1]):
+            head = engine.lanes[r, lane].head
+            if head != NOBODY:
+                oldest_s = min(oldest_s, engine.requests[head].arrival_s)
+    for k in range(engine.replicas[r].heap_size):
+        oldest_s = min(oldest_s, engine.heaps[r, k].arrival_s)
     return float(oldest_s)

@@ -32,49 +32,54 @@ FCFS, BY_KEY, BY_PRIORITY, BY_REMAINING, BY_DEADLINE, FAIR = 0, 1, 2, 3, 4, 5
 
 REQUEST = np.dtype(
     [
-        # first cache line: what composing and launching a step touch
-        ("computed_tokens", "i8"),  # tokens whose KV exists or is being computed
-        ("known_tokens", "i8"),  # prompt, then every sampled token
-        ("held_blocks", "i8"),
-        ("scheduled_tokens", "i8"),  # tokens in the step being composed
-        ("in_flight", "i8"),  # known tokens that running steps will sample
-        ("prompt_tokens", "i8"),
-        ("limit_tokens", "i8"),  # prompt and declared max_tokens, within max_model_len
-        ("full_blocks", "i8"),  # prefix allocator: those of which all tokens are known
-        # second cache line: what committing it touches
+        # first cache line: what a step touches of those who run
+        ("computed_tokens", "i4"),  # tokens whose KV exists or is being computed
+        ("known_tokens", "i4"),  # prompt, then every sampled token
+        ("held_blocks", "i4"),
+        ("scheduled_tokens", "i4"),  # tokens in the step being composed
+        ("in_flight", "i4"),  # known tokens that running steps will sample
+        ("prompt_tokens", "i4"),
+        ("limit_tokens", "i4"),  # prompt and declared max_tokens, within max_model_len
+        ("end_tokens", "i4"),  # known_tokens at which it really ends
+        ("full_blocks", "i4"),  # prefix allocator: those of which all tokens are known
+        ("state", "i4"),  # ABSENT ... REJECTED
         ("last_token_s", "f8"),
-        ("end_tokens", "i8"),  # known_tokens at which it really ends
-        ("state", "i8"),  # ABSENT ... REJECTED
         ("first_token_s", "f8"),
-        ("finished_s", "f8"),
-        ("seat", "i4"),  # prefix allocator: row of its block table
-        ("shareable_blocks", "i4"),  # ... leading blocks that have a hash once they are full
-        ("chain", "i8"),  # hash of its last block that has one
-        ("segment", "i8"),  # where the next block starts: a segment of the prompt ...
-        # third: the waiting queue and the inbox
-        ("key", "f8"),  # smaller is served first
+        ("lost_s", "f8"),  # when it lost its KV blocks; NEVER once it goes on from there
+        # second: its coming and going
         ("arrival_s", "f8"),
-        ("id_rank", "i8"),  # last tie-break
-        ("left", "i8"),  # children in the queue's heap
-        ("right", "i8"),
-        ("next", "i8"),  # successor in the inbox, or among those who let others pass
-        ("order_key", "f8"),  # what `key` comes from under an order other than fcfs
-        ("segment_start", "i8"),  # ... and the position in the prompt at which that starts
-        # fourth: the rest
-        ("first_segment", "i8"),  # the content of its prompt
-        ("num_segments", "i4"),
+        ("order_key", "f8"),  # what its key comes from under an order other than fcfs
+        ("admitted_s", "f8"),
+        ("finished_s", "f8"),
+        ("id_rank", "i4"),  # last tie-break
+        ("next", "i4"),  # successor in the inbox or in a queue
+        ("replica", "i4"),
         ("tenant", "i4"),  # row of `FairShares.service` under the order fair
+        ("preemptions", "i4"),
+        ("recomputed_tokens", "i4"),
+        ("cached_tokens", "i4"),
+        ("reject_reason", "i4"),
+        # third: KV blocks with a place or an identity
+        ("chain", "i8"),  # prefix allocator: hash of its last block that has one
+        ("segment", "i4"),  # where the next block starts: a segment of the prompt ...
+        ("segment_start", "i4"),  # ... and the position in the prompt at which that starts
+        ("seat", "i4"),  # row of its block table
+        ("shareable_blocks", "i4"),  # leading blocks that have a hash once they are full
+        ("first_segment", "i4"),  # the content of its prompt
+        ("num_segments", "i4"),
         ("reserve_blocks", "i4"),  # contiguous allocator: size of its reservation ...
         ("extent_start", "i4"),  # ... and its first block
-        ("replica", "i4"),
-        ("reject_reason", "i4"),
-        ("admitted_s", "f8"),
-        ("preemptions", "i8"),
-        ("recomputed_tokens", "i8"),
-        ("cached_tokens", "i8"),
-        ("lost_s", "f8"),  # when it lost its KV blocks; NEVER once it goes on from there
+        ("unused", "i8", (3,)),  # fills the cache line
     ],
     align=True,
+)
+
+# A list of waiting requests; `tail` counts where `head` is somebody.
+LANE = np.dtype([("head", "i8"), ("tail", "i8")], align=True)
+
+# A request in the heap of an order by key: less goes first, by `key`, arrival and id.
+WAITING = np.dtype(
+    [("key", "f8"), ("arrival_s", "f8"), ("id_rank", "i4"), ("request", "i4")], align=True
 )
 
 REPLICA = np.dtype(
@@ -85,9 +90,8 @@ REPLICA = np.dtype(
         ("running", "i8"),  # members of the running list
         ("waiting", "i8"),  # members of the waiting queue
         ("outstanding", "i8"),  # waiting, running or still in the inbox
-        ("queue_root", "i8"),
-        ("front_key", "f8"),  # next key in front of an fcfs queue
-        ("back_key", "f8"),  # next key at its end
+        ("queue_head", "i8"),  # who is served next
+        ("heap_size", "i8"),  # entries of a queue by key
         ("inbox_head", "i8"),
         ("inbox_tail", "i8"),
         ("free_blocks", "i8"),
@@ -203,7 +207,7 @@ BLOCK = np.dtype(
 # A request without its KV blocks: from the loss to its next token; see recording.Losses.
 LOSS = np.dtype([("request", "i8"), ("from_s", "f8"), ("until_s", "f8")], align=True)
 # KV in host memory: of a replica, and of a request.
-HOST_POOL = np.dtype([("queue_root", "i8"), ("free_blocks", "i8")], align=True)
+HOST_POOL = np.dtype([("queue_head", "i8"), ("free_blocks", "i8")], align=True)
 HOST_KV = np.dtype([("held_blocks", "i8"), ("moved_blocks", "i8")], align=True)
 
 # A block of the prefix cache's second tier.
@@ -253,12 +257,10 @@ class FairShares(Struct):
     Attributes
     ----------
     service : (R, T) int64 counter of each tenant: weighted tokens, lifted where it came back
-    roots : (R, T) int64 the tenant's own queue, NOBODY if none of it waits
     last_left : (R,) int64 the tenant that left the queue last
     """
 
     service: NDArray[np.int64]
-    roots: NDArray[np.int64]
     last_left: NDArray[np.int64]
 
 
@@ -267,7 +269,7 @@ class SwapSpace(Struct):
 
     Attributes
     ----------
-    pools : (R,) HOST_POOL free blocks, and the heap of those who wait to come back
+    pools : (R,) HOST_POOL free blocks, and the first of those who wait to come back
     requests : (N,) HOST_KV blocks there, and blocks copied so far, out and in; (0,) for a
         replica without room in host memory
     """
@@ -301,6 +303,8 @@ class Engine(Struct):
     requests : (N,) REQUEST
     running : (R, S) int64 rows of `requests`, in order of their latest admission
     flights : (R, 2) STEP, launched steps, a ring
+    lanes : (R, L) LANE, queues in order of arrival: one, or one for each tenant under fair
+    heaps : (R, N + 1) WAITING, the queues of an order by key; (R, 0) under another
     emitters : (R, 2, S) int64 rows of `requests` for which each flight samples a token
     steps : (capacity,) STEP, committed steps, drained by the caller when full
     gaps_s : (capacity,) float64, gaps between tokens that were not in successive steps
@@ -326,6 +330,8 @@ class Engine(Struct):
     requests: Records
     running: NDArray[np.int64]
     flights: Records
+    lanes: Records
+    heaps: Records
     emitters: NDArray[np.int64]
     steps: Records
     gaps_s: NDArray[np.float64]

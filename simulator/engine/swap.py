@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from cost_models.jit import inlined, njit
 from simulator.engine import log
-from simulator.engine.heap import merge, without_root
-from simulator.engine.queue import give_front_key
+from simulator.engine.queue import is_by_arrival, key_now
 from simulator.engine.state import NOBODY, QUEUED, RUNNING, Engine
 from simulator.engine.verbs import lose_seat, release
 from simulator.kv_cache.paged import blocks_for
@@ -19,7 +18,7 @@ from simulator.kv_cache.paged import blocks_for
 @inlined
 def first_swapped(engine: Engine, r: int) -> int:
     """The swapped-out request that comes back next; -1 if there is none."""
-    return int(engine.swap.pools[r].queue_root)
+    return int(engine.swap.pools[r].queue_head)
 
 
 @inlined
@@ -51,12 +50,35 @@ def swap_out(engine: Engine, r: int, i: int, beneficiary: int) -> bool:
     engine.swap.requests[i].held_blocks = blocks
     _copy(engine, r, i, blocks)
     request.state = QUEUED
-    request.left = NOBODY
-    request.right = NOBODY
-    give_front_key(engine, r, i)
-    pool.queue_root = merge(engine, pool.queue_root, i)
+    _queue(engine, r, i)
     replica.waiting += 1
     return True
+
+
+@njit
+def _queue(engine: Engine, r: int, i: int) -> None:
+    """Queue request `i` with those swapped out: in front of all, or by key, arrival and id."""
+    before = NOBODY
+    after = engine.swap.pools[r].queue_head
+    while after != NOBODY and not is_by_arrival(engine) and _goes_before(engine, after, i):
+        before = after
+        after = engine.requests[after].next
+    engine.requests[i].next = after
+    if before == NOBODY:
+        engine.swap.pools[r].queue_head = i
+    else:
+        engine.requests[before].next = i
+
+
+@njit
+def _goes_before(engine: Engine, a: int, b: int) -> bool:
+    key_a, key_b = key_now(engine, a), key_now(engine, b)
+    x, y = engine.requests[a], engine.requests[b]
+    if key_a != key_b:
+        return bool(key_a < key_b)
+    if x.arrival_s != y.arrival_s:
+        return bool(x.arrival_s < y.arrival_s)
+    return bool(x.id_rank < y.id_rank)
 
 
 @njit
@@ -67,9 +89,9 @@ def swap_in(engine: Engine, r: int) -> int:
     """
     pool = engine.swap.pools[r]
     replica = engine.replicas[r]
-    i = pool.queue_root
+    i = pool.queue_head
     request = engine.requests[i]
-    pool.queue_root = without_root(engine, i)
+    pool.queue_head = request.next
     replica.waiting -= 1
     blocks = engine.swap.requests[i].held_blocks
     pool.free_blocks += blocks

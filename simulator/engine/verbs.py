@@ -46,7 +46,7 @@ def num_waiting(engine: Engine, r: int) -> int:
 @inlined
 def head(engine: Engine, r: int) -> int:
     """First request of the waiting queue; -1 if it is empty."""
-    return int(engine.replicas[r].queue_root)
+    return int(engine.replicas[r].queue_head)
 
 
 @inlined
@@ -108,7 +108,7 @@ def cached_tokens(engine: Engine, r: int) -> int:
     """Leading tokens of the head of the queue whose KV is in the prefix cache."""
     if engine.limits[0].allocator != PREFIX:
         return 0
-    i = engine.replicas[r].queue_root
+    i = engine.replicas[r].queue_head
     return int(prefix.look_up(engine, r, i) * engine.limits[0].block_size)
 
 
@@ -153,7 +153,7 @@ def admit(
     replica = engine.replicas[r]
     if limits.allocator == CONTIGUOUS:
         return _admit_reserved(engine, r, tokens, spare_blocks)
-    request = engine.requests[replica.queue_root]
+    request = engine.requests[replica.queue_head]
     hits = cached // limits.block_size
     needed = blocks_for(max(cached + tokens, reserve_tokens), limits.block_size) - hits
     if hits > 0:
@@ -181,7 +181,7 @@ def count_found(engine: Engine, i: int, cached: int) -> None:
 def _admit_reserved(engine: Engine, r: int, tokens: int, spare_blocks: int) -> bool:
     """`admit` where all that the head may ever need is reserved in one piece."""
     replica = engine.replicas[r]
-    blocks = engine.requests[replica.queue_root].reserve_blocks
+    blocks = engine.requests[replica.queue_head].reserve_blocks
     place, start = contiguous.find_place(engine, r, blocks)
     if place == contiguous.FULL or blocks + spare_blocks > replica.free_blocks:
         return False

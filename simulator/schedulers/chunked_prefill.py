@@ -129,5 +129,6 @@ def let_pass(engine: Engine, r: int, before: int) -> int:
 def take_back(engine: Engine, r: int, first: int) -> None:
     """Put who let others pass in front of the queue again, one before the other."""
     while first != NOBODY:
+        following = engine.requests[first].next
         push_front(engine, r, first)
-        first = engine.requests[first].next
+        first = following

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import reference
 import work
+from numpy.typing import NDArray
 
 from simulator.engine.fleet import Fleet
+from simulator.engine.state import NUM_STEPS
 from simulator.scenario import Resolved
 from simulator.simulation import build_fleet
 from simulator.workload import build_requests
@@ -122,11 +124,16 @@ def against_reference() -> Iterator[tuple[str, str, str]]:
 
 
 def step_under_queue() -> Iterator[tuple[str, str, str]]:
-    """Price of a step that admits nobody, and of an admission, by what waits behind."""
+    """Price of a step and of an admission, by what waits behind."""
     few, many = WAITING
-    for order in ("fcfs", "sjf", "priority"):
-        held = _paired([_holding_step(order, waiting) for waiting in WAITING])
-        yield f"step that admits nobody, {order}: {many:,} waiting / {few}", held, "< 1.10x"
+    for order in ("fcfs", "sjf", "srpt", "priority", "edf", "fair"):
+        for kind, outputs in {
+            "nobody joins": (HOLDING_TOKENS, HOLDING_TOKENS),
+            "some join": (1, 127),
+        }.items():
+            ratio = _paired(_steps_of_a_full_batch(order, *outputs))
+            what = f"step of {SEATS} seats, {kind}, {order}: {many:,} waiting / {few}"
+            yield what, ratio, "< 1.10x"
         admitted = _paired([_admission(order, waiting) for waiting in WAITING])
         yield f"admission, {order}: {many:,} waiting / {few}", admitted, ""
 
@@ -141,49 +148,85 @@ def _paired(tasks: list[Callable[[], float]]) -> str:
 
 
 SEATS = 64
-HOLDING_STEPS = 4_000
+HOLDING_TOKENS = 8_000
+MEASURE_S = (1.0, 30.0)
+TENANTS = ("a", "b", "c", "d")
 
 
-def _queue(order: str, prompt_tokens: int, output_tokens: int, num_requests: int) -> Resolved:
+def _queue(order: str, outputs: tuple[int, int], num_requests: int) -> Resolved:
     data = work.mapping(num_requests)
     data["workload"] |= {
         "arrivals": {"process": "burst"},
         "lengths": {
-            "distribution": "fixed",
-            "prompt_tokens": prompt_tokens,
-            "output_tokens": output_tokens,
+            "distribution": "uniform",
+            "min_prompt_tokens": 16,
+            "max_prompt_tokens": 16,
+            "min_output_tokens": outputs[0],
+            "max_output_tokens": outputs[1],
         },
     }
-    if order == "sjf":
+    if order in ("sjf", "srpt"):
         data["workload"]["predictor"] = {"lognormal_error": 0.5}
+    if order == "fair":
+        data["workload"]["classes"] = [{"name": name, "share": 0.25} for name in TENANTS]
+    data["slo"] = {"ttft_ms": 1000}
     data["scheduler"] |= {"order": order, "max_num_seqs": SEATS}
     return work.resolved(data)
 
 
-def _holding_step(order: str, waiting: int) -> Callable[[], float]:
-    """Seconds of a step in which all seats stay taken while `waiting` requests queue."""
-    resolved = _queue(order, 16, 2 * HOLDING_STEPS, SEATS + waiting)
+def _requests_of_many(resolved: Resolved) -> Requests:
+    """The scenario's requests with a priority, a tenant and a moment of arrival of their own."""
     requests = requests_of(resolved)
+    rng = np.random.default_rng(0)
+    return dataclasses.replace(
+        requests,
+        arrival_s=np.sort(rng.uniform(0.0, 0.5, len(requests))),
+        priority=rng.integers(0, 1000, len(requests)),
+        class_id=rng.integers(0, len(TENANTS), len(requests)),
+        class_names=TENANTS,
+    )
 
-    def seconds() -> float:
-        fleet = ready(resolved, requests, coast=False)
-        fleet.advance(1.0)  # all seats are taken, and everybody is in the queue
-        before = steps_of(fleet)
-        took_s = cpu_s(fleet.advance, 30.0)
-        assert fleet.num_ended == 0
-        return took_s / (steps_of(fleet) - before)
 
-    return seconds
+def _steps_of_a_full_batch(order: str, *outputs: int) -> list[Callable[[], float]]:
+    """Seconds of the same steps with few and with many who wait behind them.
+
+    Both fleets have the same table of requests and serve the same ones: the one with few has
+    been handed only those whom the other one serves, and `few` more.
+    """
+    few, many = WAITING
+    resolved = _queue(order, outputs, SEATS + many)
+    requests = _requests_of_many(resolved)
+
+    def fleet_of(rows: NDArray[np.int64]) -> Fleet:
+        fleet = build_fleet(resolved, requests)
+        fleet.engine.limits["coast"] = 0
+        fleet.deliver(rows, np.zeros_like(rows))
+        return fleet
+
+    everybody = np.arange(len(requests))
+    first = fleet_of(everybody)
+    first.advance(MEASURE_S[1])
+    served = ~np.isnan(first.engine.requests["admitted_s"])
+    waiting = np.flatnonzero(~served)
+    served[waiting[:few]] = True
+    steps = first.engine.counters[NUM_STEPS]
+
+    def seconds(rows: NDArray[np.int64]) -> float:
+        fleet = fleet_of(rows)
+        fleet.advance(MEASURE_S[0])  # all seats are taken, and everybody is in the queue
+        before = int(fleet.engine.counters[NUM_STEPS])
+        took_s = cpu_s(fleet.advance, MEASURE_S[1])
+        assert fleet.engine.counters[NUM_STEPS] == steps
+        return took_s / (steps - before)
+
+    return [lambda: seconds(np.flatnonzero(served)), lambda: seconds(everybody)]
 
 
 def _admission(order: str, waiting: int) -> Callable[[], float]:
     """Seconds per request of one token that queues, is admitted and ends."""
     total = 200_000
-    resolved = _queue(order, 16, 1, total)
-    requests = requests_of(resolved)
-    if order == "priority":
-        rng = np.random.default_rng(0)
-        requests = dataclasses.replace(requests, priority=rng.integers(0, 1000, total))
+    resolved = _queue(order, (1, 1), total)
+    requests = _requests_of_many(resolved)
     if waiting < total // 2:  # else all come at once, and half of them wait in the mean
         apart_s = 1.0  # longer than it takes to serve a group
         arrival_s = apart_s * (np.arange(total) // (SEATS + waiting)).astype(np.float64)
