@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,6 +65,12 @@ def capacity(
     replicates: Annotated[
         int, typer.Option(min=2, help="At most so many replicates to reach it.")
     ] = 12,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit", metavar="S", help="Answer with what is known after so many seconds."
+        ),
+    ] = None,
     model_error: Annotated[
         float | None, typer.Option(min=0, help="Relative error of step costs, for the model band.")
     ] = None,
@@ -86,7 +93,7 @@ def capacity(
     from simulator.report.capacity import capacity_report
     from simulator.report.files import to_json
 
-    _refuse_nonsense(rate, max_rate, replicas or gpus, precision, budget, model_error)
+    _refuse_nonsense(rate, max_rate, replicas or gpus, precision, budget, model_error, time_limit)
     questions = parse_what_if(what_if or [])
     described = _scenario(scenario, settings or [], slo or [], seed, replicas, gpus)
     refuse_unmeasurable(described)
@@ -108,6 +115,7 @@ def capacity(
             model_error=model_error,
             try_changes=changes,
             what_if=questions,
+            time_limit_s=math.inf if time_limit is None else time_limit,
             say=status,
         )
     found = replace(found, options=options)
@@ -173,12 +181,11 @@ def _refuse_nonsense(
     precision: float,
     budget: float | None,
     model_error: float | None,
+    time_limit: float | None,
 ) -> None:
-    import math
-
     from simulator.errors import InputError
 
-    for option, value in (("--rate", rate), ("--budget", budget)):
+    for option, value in (("--rate", rate), ("--budget", budget), ("--time-limit", time_limit)):
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise InputError(f"{option} {value:g}: give a number above 0")
     if model_error is not None and not model_error < MOST_MODEL_ERROR:

@@ -1,4 +1,4 @@
-"""Confidence intervals: of means over replicates, of paired differences, of quantiles.
+"""Confidence intervals: of means over replicates, of recordings, of differences, of quantiles.
 
 A replicate is one independent run (`simulate(..., replicate=k)`); variants that share
 their replicates share their random numbers, so that differences are taken in pairs.
@@ -64,6 +64,28 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval
         return Interval(mean, float("nan"), float("nan"), n)
     half = _student_t(confidence, n - 1) * float(sample.std(ddof=1)) / np.sqrt(n)
     return Interval(mean, mean - float(half), mean + float(half), n)
+
+
+def recorded_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """A figure of a recording, with the interval that bootstraps of it give.
+
+    The scatter of the bootstraps stands for that of the figure over other recordings as long
+    as this one.  More of them tell it better and make the interval no narrower: only a longer
+    recording would.
+
+    Source: B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap, section 12.5.
+
+    Parameters
+    ----------
+    values : (n,) the recording's own first, then one per bootstrap.
+    """
+    sample = np.asarray(values, np.float64)
+    n = len(sample)
+    own = float(sample[0]) if n else float("nan")
+    if n < 3 or not np.isfinite(sample).all():
+        return Interval(own, float("nan"), float("nan"), n)
+    half = _student_t(confidence, n - 2) * float(sample[1:].std(ddof=1))
+    return Interval(own, own - half, own + half, n)
 
 
 def paired_difference(

@@ -21,17 +21,25 @@ if TYPE_CHECKING:
     from simulator.workload.traces.trace import Trace
 
 
+def is_recording(spec: WorkloadSpec, base_dir: Path) -> bool:
+    """Whether the requests are those of a recording, of which replicates are bootstraps."""
+    if spec.trace is None:
+        return False
+    from simulator.workload.traces import servegen  # loads Arrow, as below
+
+    return not (base_dir / spec.trace.path).is_dir() and spec.trace.format != servegen.NAME
+
+
 def recorded(spec: WorkloadSpec, base_dir: Path, streams: Streams) -> Rows:
     """Requests of the trace that `spec` names, in its window, at its rate."""
     # Loads Arrow, which statistical workloads need not wait for.
     from simulator.workload.shaping import shaped
-    from simulator.workload.traces import servegen
     from simulator.workload.traces.kept import read_kept
 
     trace_spec = spec.trace
     assert trace_spec is not None
     path = base_dir / trace_spec.path
-    if path.is_dir() or trace_spec.format == servegen.NAME:
+    if not is_recording(spec, base_dir):
         trace = _drawn_from_clients(path, trace_spec, streams)
         notes = list(trace.notes)
     else:

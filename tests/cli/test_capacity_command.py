@@ -79,7 +79,7 @@ def test_given_step_costs_are_not_asked_about_other_machines():
         (["--slo", "p99_ttft_ms=200", "--rate", "0"], "give a number above 0"),
         (["--slo", "p99_ttft_ms=200", "--rate", "5", "--max-rate"], "opposite things"),
         (["--slo", "p99_ttft_ms=200", "--gpus", "3", "--set", "cluster.tensor_parallel=2"],
-         "no multiple of cluster.tensor_parallel"),
+         "no multiple of the 2 GPUs of a replica"),
         (["--slo", "p99_ttft_ms=200", "--search", "scheduler.max_seqs=3,4"],
          "--search: scheduler.max_seqs"),
         (["--slo", "p99_ttft_ms=200", "--rate", "inf"], "--rate inf: give a number above 0"),

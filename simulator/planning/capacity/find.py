@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from simulator.errors import InputError
-from simulator.planning.capacity.answer import Capacity, ModelBand
+from simulator.planning.capacity.answer import Capacity
 from simulator.planning.capacity.changes import Tried, candidates
 from simulator.planning.capacity.changes import try_changes as worthwhile
+from simulator.planning.capacity.doubts import model_band, notes
 from simulator.planning.capacity.fleet import Fleets, replicas_for
 from simulator.planning.capacity.solve import greatest_load, sustained_load
-from simulator.planning.capacity.system import FEWEST_REQUESTS, System
+from simulator.planning.capacity.system import System
 from simulator.planning.capacity.what_if import answer_what_if, questions
 from simulator.planning.statistics import Interval
 
@@ -36,6 +38,7 @@ def find_capacity(
     model_error: float | None = None,
     try_changes: bool = True,
     what_if: Sequence[str] = (),
+    time_limit_s: float = math.inf,
     say: Say = lambda _: None,
 ) -> Capacity:
     """How much a system carries within its limits, or how many replicas a rate needs.
@@ -52,6 +55,8 @@ def find_capacity(
     model_error : relative error of step costs, in place of the one that was measured.
     try_changes : look for the cheapest next change.
     what_if : names of questions to answer, see `simulator.planning.capacity.what_if`.
+    time_limit_s : after so long, replicates are not added, and changes and questions not tried,
+        any more; the answer is then that of the replicates that there are.
     say : called with what is being done.
 
     Raises
@@ -59,6 +64,11 @@ def find_capacity(
     InputError : for a scenario without limits or without a rate, a load that no run of this
         length can judge, or one for which no number of replicas is enough.
     """
+    started_s = time.monotonic()
+
+    def late() -> bool:
+        return time.monotonic() - started_s > time_limit_s
+
     sized = rate is not None if size is None else size
     if sized:
         scenario = scenario.with_overrides(["cluster.replicas=1"])
@@ -71,7 +81,7 @@ def find_capacity(
     if first:
         system.settle(first)
     greatest, roots = sustained_load(
-        system, first or guess, precision=precision, replicates=replicates
+        system, first or guess, precision=precision, replicates=replicates, late=late, say=say
     )
     _check(greatest.estimate)
     if greatest.estimate == 0:
@@ -83,22 +93,28 @@ def find_capacity(
         say("looking for the least number of replicas")
         replicas = fleets.least(replicas_for(asked, greatest.estimate))
         answer, load = fleets.of(int(replicas.estimate)), asked
-        whole = greatest_load(answer, 0, greatest.estimate * replicas.estimate, 1.1)
+        shown = fleets.typical(int(replicas.estimate))
+        whole = greatest_load(answer, shown, greatest.estimate * replicas.estimate, 1.1)
+    else:
+        shown = _typical(system, greatest.estimate, roots)
     say("re-solving with other step costs")
-    band = _model_band(system, greatest, roots[0], model_error, fleets, sized)
+    band = model_band(system, greatest, roots[0], model_error, fleets, sized)
     tried: list[Tried] = []
-    if try_changes:
+    if try_changes and not late():
         say("trying changes")
         changes = [c for c in candidates(system) if not (sized and "replicas" in c.name)]
         tried = worthwhile(system, changes, roots[0])
     count = int(replicas.estimate)
     answers = []
     for question in questions(system, what_if):
-        say("what if " + (question if isinstance(question, str) else question.name))
+        name = question if isinstance(question, str) else question.name
+        say(f"what if {name}")
         answers.append(
-            answer_what_if(system, question, roots[0], asked=asked, whole=whole, count=count)
+            {"name": name, "verdict": "the time limit was reached"}
+            if late()
+            else answer_what_if(system, question, roots[0], asked=asked, whole=whole, count=count)
         )
-    result = answer.result(load)
+    result = answer.result(load, shown)
     return Capacity(
         unit=system.load.unit,
         asked=asked,
@@ -109,7 +125,7 @@ def find_capacity(
         gpus=answer.gpus,
         gpu=answer.resolved(0).gpu.name,
         dollars_per_hour=answer.price_per_hour,
-        binding=system.margin(roots[0], 0),
+        binding=answer.margin(load, shown),
         summary=result.summary,
         load=load,
         model_band=band,
@@ -117,9 +133,20 @@ def find_capacity(
         tried=tried,
         resolved=result.resolved,
         runs=system.work.runs,
-        notes=_notes(system, len(roots), result.summary["num_prompts"], model_error),
+        notes=notes(
+            system, roots, greatest.estimate, result.summary["num_prompts"], model_error, late()
+        ),
         what_if=answers,
     )
+
+
+def _typical(system: System, load: float, roots: Sequence[float]) -> int:
+    """The replicate nearest to an answer over several, of those that carry it."""
+    carrying = sorted((root, k) for k, root in enumerate(roots) if root >= load * (1 - 1e-9))
+    for _, k in carrying:
+        if system.margin(load, k).met:
+            return k
+    return carrying[-1][1]
 
 
 def _check(load: float) -> None:
@@ -164,86 +191,10 @@ def _nothing(
         tried=[],
         resolved=result.resolved,
         runs=system.work.runs,
-        notes=_notes(system, 1, result.summary["num_prompts"], model_error),
+        notes=notes(system, [], light, result.summary["num_prompts"], model_error, False),
     )
 
 
 def _shared(load: Interval, replicas: int) -> Interval:
     """A load of all replicas as that of each."""
     return Interval(load.estimate / replicas, load.low / replicas, load.high / replicas, load.count)
-
-
-def _model_band(
-    system: System,
-    greatest: Interval,
-    root: float,
-    given: float | None,
-    fleets: Fleets,
-    sized: bool,
-) -> ModelBand | None:
-    """The answer at both ends of what step costs may be wrong by."""
-    error, basis = known_error(system, given)
-    if error is None:
-        return None
-    ends = []
-    for factor in (1 + error, 1 / (1 + error)):
-        scale = system.scenario.cost_model.time_scale * factor
-        overrides = [f"cost_model.time_scale={scale!r}"]
-        changed = system.changed(overrides)
-        share = greatest_load(changed, 0, root / factor, 1.1) / root
-        if not sized:
-            ends.append(greatest.estimate * share / system.replicas)
-        elif share == 0:
-            ends.append(math.inf)
-        else:
-            others = Fleets(changed, fleets.load, (1, 1))
-            guess = replicas_for(fleets.load, greatest.estimate * share)
-            ends.append(others.least(max(guess, 1)).estimate)
-    return ModelBand(min(ends), max(ends), error, basis)
-
-
-def known_error(system: System, given: float | None) -> tuple[float | None, str]:
-    """Relative error of a system's step costs, and what it rests on; None: nobody knows."""
-    from cost_models.accuracy import accuracy, measured
-
-    if given is not None:
-        return given, "as given"
-    resolved = system.resolved(0)
-    if resolved.scenario.cost_model.kind not in ("calibrated", "datasheet"):
-        return None, "the error of these step costs is not measured; give one with --model-error"
-    engine = resolved.scenario.cluster.engine
-    found = accuracy(resolved.model, resolved.gpu, engine)
-    if found is not None and resolved.scenario.cost_model.kind == "calibrated":
-        return found.error, (
-            f"measured: three in four of {found.runs} published runs of {found.weight_dtype} "
-            f"models on {found.gpu} are within it"
-        )
-    return measured().elsewhere, (
-        f"measured on other GPUs and types: none of {resolved.model.weight_dtype} on "
-        f"{resolved.gpu.name} is published"
-    )
-
-
-def _notes(system: System, replicates: int, requests: int, model_error: float | None) -> list[str]:
-    """How the runs were made."""
-    workload = system.scenario.workload
-    trace = workload.trace is not None
-    how = (
-        "the recording itself and block bootstraps of its gaps and rows"
-        if trace
-        else "independent draws; all that is compared shares them"
-    )
-    found = [f"{replicates} replicates of {requests:,} requests: {how}"]
-    if requests < FEWEST_REQUESTS:
-        found.append(
-            "so short a run starts empty and has few requests beyond a percentile, so that the "
-            f"answer may be too high: have {FEWEST_REQUESTS:,} requests or more"
-        )
-    if system.scenario.warmup_s:
-        found.append(f"warm-up: {system.scenario.warmup_s:g} s, as the scenario says")
-    else:
-        found.append(f"warm-up: the first {system.skip_share:.1%} of the requests (MSER-5)")
-    error, basis = known_error(system, model_error)
-    if error is None:
-        found.append(f"no model band: {basis}")
-    return found

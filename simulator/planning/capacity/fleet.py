@@ -9,7 +9,7 @@ import numpy as np
 from simulator.errors import InputError
 from simulator.planning.capacity.margin import OVERLOAD
 from simulator.planning.capacity.system import System
-from simulator.planning.statistics import Interval, mean_interval
+from simulator.planning.statistics import Interval
 
 MOST_REPLICAS = 10_000
 FAR = 10  # times as many as that are refused without a run
@@ -55,6 +55,7 @@ class Fleets:
         self._system, self._replicates = system, replicates
         self._fleets: dict[int, System] = {}
         self._excess: dict[int, Interval] = {}
+        self._found: dict[int, list[float]] = {}
 
     def of(self, replicas: int) -> System:
         """The fleet of so many replicas."""
@@ -63,18 +64,24 @@ class Fleets:
         return self._fleets[replicas]
 
     def excess(self, replicas: int) -> Interval:
-        """log(value / limit) of the worst objective, in the mean over replicates."""
+        """log(value / limit) of the worst objective, over replicates."""
         if replicas not in self._excess:
             fewest, most = self._replicates
             found: list[float] = []
             while len(found) < most:
                 margin = self.of(replicas).margin(self.load, len(found))
                 found.append(min(margin.excess, OVERLOAD))
-                interval = mean_interval(found)
+                interval = self._system.interval(found)
                 if len(found) >= fewest and interval.excludes(0.0):
                     break
-            self._excess[replicas] = mean_interval(found)
+            self._excess[replicas], self._found[replicas] = self._system.interval(found), found
         return self._excess[replicas]
+
+    def typical(self, replicas: int) -> int:
+        """The replicate nearest to what was judged by, of those that come off no worse."""
+        judged = self.excess(replicas).estimate
+        found = enumerate(self._found[replicas])
+        return max((excess, k) for k, excess in found if excess <= judged + 1e-12)[1]
 
     def least(self, guess: int) -> Interval:
         """The least number that meets the limits, and which numbers could be it.

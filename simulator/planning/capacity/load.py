@@ -43,6 +43,7 @@ class Load:
         if self.unit == "clients" or workload.duration_s is not None:
             return False
         specs = [spec for _, spec in _processes(self.scenario)]
+        # A recording with its own times is replayed faster or slower.
         return all(spec.process in STRETCHED for spec in specs)
 
     def overrides(self, value: float) -> list[str]:

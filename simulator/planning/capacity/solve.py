@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from simulator.errors import InputError
 from simulator.planning.capacity.margin import OVERLOAD
-from simulator.planning.statistics import Interval, mean_interval
+from simulator.planning.statistics import Interval
 
 if TYPE_CHECKING:
     from simulator.planning.capacity.system import System
 
-RESOLUTION = 0.01  # of a load, relative; replicates lie further apart
+RESOLUTION = 0.006  # of a load, relative; replicates lie further apart
+RECORDINGS = 9  # a recording and its bootstraps: their scatter, which more would not lessen
 SPREAD = 1.05  # first guess at how far replicates lie apart
 WIDEN = 1.5
 REACH = 1e6  # how many times the guess, and what part of it, is still looked at
@@ -22,7 +23,7 @@ Excess = Callable[[float], float]
 
 
 def greatest(excess: Excess, guess: float, spread: float = WIDEN) -> float:
-    """Load at which `excess` comes to 0 from below, within one percent.
+    """Greatest load seen with an `excess` of at most 0, where one 0.6 % higher is above it.
 
     Brackets the root from `guess` outwards, ever faster, and then closes in (Brent's
     method in the logarithm of the load).
@@ -47,14 +48,15 @@ def greatest(excess: Excess, guess: float, spread: float = WIDEN) -> float:
             low /= spread
             f_low = excess(low)
         spread = min(spread * spread, 4.0)
-    root = brentq(
-        lambda x: excess(math.exp(x)) or -1e-12,
-        math.log(low),
-        math.log(high),
-        xtol=RESOLUTION,
-        rtol=1e-10,
-    )
-    return math.exp(float(root))
+    seen = {math.log(low): f_low, math.log(high): f_high}
+
+    def known(x: float) -> float:
+        if x not in seen:
+            seen[x] = excess(math.exp(x))
+        return seen[x] or -1e-12
+
+    brentq(known, math.log(low), math.log(high), xtol=RESOLUTION, rtol=1e-10)
+    return math.exp(max(x for x, value in seen.items() if value <= 0))
 
 
 def greatest_whole(excess: Excess, guess: int) -> int:
@@ -89,34 +91,53 @@ def greatest_load(system: System, replicate: int, guess: float, spread: float = 
 
 
 def sustained_load(
-    system: System, guess: float, *, precision: float, replicates: tuple[int, int]
+    system: System,
+    guess: float,
+    *,
+    precision: float,
+    replicates: tuple[int, int],
+    late: Callable[[], bool] = lambda: False,
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Interval, list[float]]:
     """The greatest load that meets the limits, over replicates.
 
-    Each replicate has a root of its own, since its requests are its own; the roots are
-    independent, their mean is the answer and Student's t gives its interval.  Replicates
-    are added until half the interval is at most `precision` of the answer.
+    Each replicate has a root of its own, since its requests are its own.  Independent draws:
+    their mean is the answer and Student's t gives its interval.  A recording: its own root is
+    the answer, and those of its bootstraps give the interval.  Replicates are added until half
+    the interval is at most `precision` of the answer.
 
     Parameters
     ----------
     guess : where the first replicate's search starts.
     precision : relative.
     replicates : at least, and at most, how many.
+    late : whether to leave it at the replicates that there are, once an interval can be given.
+    say : called with the answer so far.
 
     Returns
     -------
     The interval, and the root of each replicate.
     """
     fewest, most = replicates
+    if system.recorded:
+        most = min(most, RECORDINGS)
     roots: list[float] = []
-    found = mean_interval(roots)
+    found = system.interval(roots)
     while len(roots) < most:
         spread = SPREAD if roots else WIDEN
         roots.append(greatest_load(system, len(roots), guess, spread))
-        if not math.isfinite(roots[-1]) or roots[-1] == 0:
+        if not math.isfinite(roots[-1]) or not any(roots):
             return Interval(roots[-1], math.nan, math.nan, len(roots)), roots
-        found = mean_interval(roots)
+        found = system.interval(roots)
         guess = found.estimate
         if len(roots) >= fewest and found.relative_half_width <= precision:
+            break
+        told = not math.isnan(found.half_width)
+        say(
+            f"the greatest load: {guess:.3g} {system.load.unit}"
+            + (f" ± {found.half_width:.2g}" if told else "")
+            + f" after {len(roots)} replicates"
+        )
+        if told and late():
             break
     return found, roots

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,12 @@ from simulator.metrics.latency import e2el_s
 from simulator.planning.capacity.load import Load, load_of
 from simulator.planning.capacity.margin import Margin, margin, objectives
 from simulator.planning.stationarity import mser5
+from simulator.planning.statistics import Interval, mean_interval, recorded_interval
 from simulator.recording import FINISHED
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.simulation import Result, simulate_requests
 from simulator.workload import build_requests
+from simulator.workload.recorded import is_recording
 
 if TYPE_CHECKING:
     from simulator.workload.requests import Requests
@@ -72,6 +74,7 @@ class System:
         self._margins: dict[tuple[float, int], Margin] = {}
         resolved = self.resolved(0)
         self.load: Load = load_of(scenario, self._requests(resolved, 0, None))
+        self.recorded = is_recording(scenario.workload, scenario.base_dir)
         self.work = Work()
         self.typical_s = 0.0
 
@@ -86,6 +89,7 @@ class System:
         other = object.__new__(System)
         other.scenario = self.scenario.with_overrides(overrides)
         other._resolved, other._margins, other.work = {}, {}, self.work
+        other.recorded = is_recording(other.scenario.workload, other.scenario.base_dir)
         other.typical_s = self.typical_s
         other._sample = self._sample
         if any(text.startswith(("workload", "seed")) for text in overrides):
@@ -93,6 +97,10 @@ class System:
         resolved = other.resolved(0)
         other.load = load_of(other.scenario, other._requests(resolved, 0, None))
         return other
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """A figure over replicates: their mean, or the recording's own and its bootstraps'."""
+        return recorded_interval(values) if self.recorded else mean_interval(values)
 
     @property
     def replicas(self) -> int:

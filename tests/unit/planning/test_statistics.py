@@ -10,7 +10,19 @@ from simulator.planning.statistics import (
     mean_interval,
     paired_difference,
     quantile_interval,
+    recorded_interval,
 )
+
+
+def test_bootstraps_of_a_recording_tell_its_interval_and_do_not_narrow_it():
+    # Deviation of 9, 10, 11: 1; Student's t at 97.5 % with 2 degrees of freedom: 4.303.
+    found = recorded_interval([12.0, 9.0, 10.0, 11.0])
+    assert (found.estimate, found.count) == (12.0, 4)
+    assert (found.low, found.high) == pytest.approx((12 - 4.303, 12 + 4.303), abs=1e-3)
+    # As many again: only the quantile changes, to that of 5 degrees of freedom.
+    more = recorded_interval([12.0, *[9.0, 10.0, 11.0] * 2])
+    assert more.half_width == pytest.approx(2.571 * np.sqrt(4 / 5), abs=1e-3)
+    assert np.isnan(recorded_interval([12.0, 9.0]).low)
 
 
 def test_mean_interval_by_hand():
