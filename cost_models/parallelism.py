@@ -83,6 +83,11 @@ class Parallelism:
                 f"expert_parallel over {self.expert_ranks} GPUs: {model.name} has "
                 f"{experts.num_experts} experts; take fewer GPUs."
             )
+        if self.pp > 1 and self.dp > 1 and experts is not None:
+            raise InputError(
+                f"pipeline_parallel {self.pp} and data_parallel {self.dp}: stages of engines that "
+                "share experts are not simulated; take one of the two, or more tensor_parallel."
+            )
         if self.pp > model.num_layers:
             raise InputError(
                 f"pipeline_parallel {self.pp}: {model.name} has {model.num_layers} layers; take "

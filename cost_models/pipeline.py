@@ -19,6 +19,13 @@ def stage_layers(num_layers: int, stages: int) -> tuple[int, ...]:
     return tuple(layers)
 
 
+def stage_shares(model: Model, stages: int) -> tuple[float, ...]:
+    """Share of the layers of each of several stages; none for one stage."""
+    if stages == 1:
+        return ()
+    return tuple(layers / model.num_layers for layers in stage_layers(model.num_layers, stages))
+
+
 def stage_models(model: Model, stages: int) -> tuple[Model, ...]:
     """The part of the model on each stage, as a model of fewer layers.
 

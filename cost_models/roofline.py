@@ -193,6 +193,9 @@ class RooflineForm:
 
     def token_ops(self, m: ArrayLike) -> dict[str, Array]:
         """Seconds of each operation that depends on the step's tokens alone."""
+        return self._token_ops(m, self.shared_ops(self.split.dp * np.asarray(m, np.float64)))
+
+    def _token_ops(self, m: ArrayLike, shared: dict[str, Array]) -> dict[str, Array]:
         tokens = np.asarray(m, dtype=np.float64)
         layers, dtype = self.model.num_layers, self.model.weight_dtype
         ops = {
@@ -203,7 +206,7 @@ class RooflineForm:
         if self.experts is not None:
             of = self.experts.experts
             ops["router"] = of.layers * self.gemm_s(tokens, of.num_experts, hidden, "bf16")
-            ops |= self.shared_ops(self.split.dp * tokens)
+            ops |= shared
         if self.tp > 1:
             ops["all_reduce"] = (2 * layers + 1) * self.all_reduce_s(tokens * hidden)
         if self.split.pp > 1:
@@ -263,8 +266,22 @@ class RooflineForm:
 
     def tables(self, max_tokens: int, max_seqs: int) -> CostTables:
         """Tables for `kernel.step_time`; a line through twice the end carries on beyond."""
+        return self._tables(max_tokens, max_seqs, self.token_ops)
+
+    def apart(self, max_tokens: int, max_seqs: int) -> tuple[CostTables, Array, Array]:
+        """Tables of what each data-parallel engine does for itself, and what all do together.
+
+        The latter in seconds by the tokens of the engine with most, to which a CUDA graph pads
+        all of them, and by the tokens of all for steps beyond the largest graph.
+        """
+        own = self._tables(max_tokens, max_seqs, lambda m: self._token_ops(m, {}))
+        padded = self.split.dp * cuda_graphs.padded_sizes(self.captured)
+        even_s = np.sum(list(self.shared_ops(np.maximum(padded, 1)).values()), axis=0)
+        return own, even_s, _totals(self.shared_ops, self.split.dp * max_tokens)
+
+    def _tables(self, max_tokens: int, max_seqs: int, token_ops: Ops) -> CostTables:
         largest = max(max_tokens, int(self.captured[-1]))
-        tokens_s = _totals(self.token_ops, largest)
+        tokens_s = _totals(token_ops, largest)
         logits_s = _totals(self.logits_ops, max_seqs)
         padded = cuda_graphs.padded_sizes(self.captured)
 
@@ -275,7 +292,7 @@ class RooflineForm:
         attention_s[1:, -1] = self.attention.longest_s_per_token(graphs)
         coef = self.attention.coefficients()
         for base, slope, table, ops in (
-            (kernel.TOKENS_BASE, kernel.TOKENS_SLOPE, tokens_s, self.token_ops),
+            (kernel.TOKENS_BASE, kernel.TOKENS_SLOPE, tokens_s, token_ops),
             (kernel.SEQS_BASE, kernel.SEQS_SLOPE, logits_s, self.logits_ops),
         ):
             end = len(table) - 1

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cost_models.kernel import CostTables
-from cost_models.step_cost import Batch, CostForm, OpTime
+from cost_models.step_cost import Batch, CostForm, OpTime, StepCost
 
 
 class ScaledForm:
@@ -24,6 +27,14 @@ class ScaledForm:
         return CostTables(
             *(array * self.factor for array in self.form.tables(max_tokens, max_seqs))
         )
+
+    def apart(
+        self, max_tokens: int, max_seqs: int
+    ) -> tuple[CostTables, NDArray[np.float64], NDArray[np.float64]]:
+        """Those of the other, where it tells them apart."""
+        own, even_s, total_s = StepCost(self.form).apart(max_tokens, max_seqs)
+        scaled = CostTables(*(array * self.factor for array in own))
+        return scaled, even_s * self.factor, total_s * self.factor
 
     def ops(self, batch: Batch) -> tuple[OpTime, ...]:
         """The step, operation by operation."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cost_models import kernel
 from cost_models.errors import InputError
@@ -118,6 +121,16 @@ class CostForm(Protocol):
 
     def ops(self, batch: Batch) -> tuple[OpTime, ...]:
         """The step, operation by operation."""
+
+
+@runtime_checkable
+class ApartForm(Protocol):
+    """A model of cost that tells apart what engines that share experts do for themselves."""
+
+    def apart(
+        self, max_tokens: int, max_seqs: int
+    ) -> tuple[CostTables, NDArray[np.float64], NDArray[np.float64]]:
+        """As `RooflineForm.apart` does."""
 
 
 class StepCost:
@@ -263,6 +276,22 @@ class StepCost:
                 f"cost tables for {max_tokens} tokens and {max_seqs} sequences: both are 1 or more."
             )
         return self.form.tables(int(max_tokens), int(max_seqs))
+
+    def apart(
+        self, max_tokens: int, max_seqs: int
+    ) -> tuple[CostTables, NDArray[np.float64], NDArray[np.float64]]:
+        """`tables` of what an engine does for itself, and what all that share experts do.
+
+        Raises
+        ------
+        InputError : for a model of cost that does not tell them apart.
+        """
+        if not isinstance(self.form, ApartForm):
+            raise InputError(
+                "cluster.data_parallel: engines that share experts are priced by cost_model.kind "
+                "calibrated alone; choose it, or a model without experts."
+            )
+        return self.form.apart(int(max_tokens), int(max_seqs))
 
     def step(
         self,

@@ -37,6 +37,11 @@ def engine_limits(resolved: Resolved) -> dict[str, float]:
     }
     if scheduler.policy == "chunked_prefill":
         limits |= RULES[resolved.defaults.scheduler_rules].limits()
+    stages = scenario.cluster.pipeline_parallel
+    if stages > 1:
+        limits |= {"depth": stages, "one_in_flight": True, "coast": False}
+    if resolved.shares_experts:
+        limits |= {"group_size": scenario.cluster.data_parallel, "coast": False}
     limits |= _option_limits(scenario)
     limits |= _host_memory_limits(resolved)
     if scheduler.policy == "static":

@@ -51,6 +51,7 @@ class Steps:
     end_s: NDArray[np.float64]  # start_s + gpu_s + host_s (synchronous scheduling)
     gpu_s: NDArray[np.float64]
     host_s: NDArray[np.float64]
+    overlapped_s: NDArray[np.float64]  # more of its pass, beside the step before (pipeline stages)
     scheduled_tokens: NDArray[np.int32]  # useful tokens (no padding, no rejected drafts)
     padding_tokens: NDArray[np.int32]  # computed beside them: padding of a static batch
     bubble_seqs: NDArray[np.int32]  # finished rows that a static batch still computes

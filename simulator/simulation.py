@@ -12,10 +12,12 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from cost_models.pipeline import stage_shares
 from simulator.cluster.clients import sender
 from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
+from simulator.engine.state import Lockstep
 from simulator.engine_limits import engine_limits
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
@@ -282,12 +284,19 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
     if static:
         longest = min(int(requests.prompt_tokens.max()), resolved.max_model_len)
         max_tokens = scheduler.static.batch_size * longest
+    sizes = min(max_tokens, MAX_TABLE_TOKENS), resolved.max_num_seqs
+    lockstep = None
+    if resolved.shares_experts:
+        cost, even_s, total_s = resolved.cost.apart(*sizes)
+        lockstep = Lockstep(even_s=even_s, total_s=total_s)
+    else:
+        cost = resolved.cost.tables(*sizes)
     return Fleet(
         requests,
         limits=engine_limits(resolved),
-        cost=resolved.cost.tables(min(max_tokens, MAX_TABLE_TOKENS), resolved.max_num_seqs),
+        cost=cost,
         compose=load_policy(entry_of(scenario), scenario.base_dir),
-        replicas=scenario.cluster.replicas,
+        replicas=scenario.cluster.engines,
         frontend_s=resolved.cost.per_request_s,
         order=make_order(
             scheduler.order,
@@ -298,6 +307,8 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         reserves_declared=static,
         oracle=scenario.kv_cache.allocator == "contiguous_oracle",
         preferred_sizes=scheduler.static.preferred_batch_sizes if static else (),
+        stage_shares=stage_shares(resolved.model, scenario.cluster.pipeline_parallel),
+        lockstep=lockstep,
         events=events,
     )
 

@@ -17,7 +17,7 @@ from cost_models.kernel import CostTables
 from simulator.cluster.clients import sender
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
-from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
+from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX, Lockstep
 from simulator.recording import Recording
 from simulator.schedulers.orders import make_order
 from simulator.workload.requests import Requests
@@ -105,6 +105,8 @@ def fleet(
     frontend_s: float = 0.0,
     ttft_limit_s: Any = None,
     preferred_sizes: Sequence[int] = (),
+    stage_shares: Sequence[float] = (),
+    lockstep: Lockstep | None = None,
     **limits: float,
 ) -> Fleet:
     """A fleet in which nothing has happened: 4 seats, 16 tokens per step, ample KV."""
@@ -136,6 +138,8 @@ def fleet(
         reserves_declared=static,
         oracle=allocator == "contiguous_oracle",
         preferred_sizes=preferred_sizes,
+        stage_shares=stage_shares,
+        lockstep=lockstep,
         events=events,
     )
     if not coast:

@@ -96,9 +96,9 @@ def recording(
             for f in fields(Outcome)
         }
     )
-    step_types = dict.fromkeys(("start_s", "end_s", "gpu_s", "host_s"), np.float64) | dict.fromkeys(
-        ("context_tokens", "kv_tokens"), np.int64
-    )
+    step_types = dict.fromkeys(
+        ("start_s", "end_s", "gpu_s", "host_s", "overlapped_s"), np.float64
+    ) | dict.fromkeys(("context_tokens", "kv_tokens"), np.int64)
     ends = [row["end_s"] for row in steps] + [
         row["finished_s"] for row in requests if not np.isnan(row["finished_s"])
     ]

@@ -73,8 +73,7 @@ KEYS: dict[str, tuple[str, Callable[[Option], Any]]] = {
     "block-size": ("kv_cache.block_size", whole),
     "num-gpu-blocks-override": ("kv_cache.num_gpu_blocks", whole),
     "max-model-len": ("kv_cache.max_model_len", whole),
-    # Each rank has a scheduler of its own, and requests take turns.
-    "data-parallel-size": ("cluster.replicas", whole),
+    "data-parallel-size": ("cluster.data_parallel", whole),
     "pipeline-parallel-size": ("cluster.pipeline_parallel", whole),
     "preemption-mode": ("scheduler.preemption", text),
 }

@@ -17,6 +17,7 @@ from simulator.engine.state import (
     NOBODY,
     Engine,
     FairShares,
+    Lockstep,
     OffloadPool,
     PrefixPool,
     Records,
@@ -52,6 +53,8 @@ def allocate(
     cost: CostTables,
     events: bool,
     preferred_sizes: Sequence[int] = (),
+    stage_shares: Sequence[float] = (),
+    lockstep: Lockstep | None = None,
 ) -> Engine:
     """An engine in which nothing has happened yet.
 
@@ -61,6 +64,8 @@ def allocate(
     segments : (G, 2) int64 tag and length of the pieces of prompts.
     tenants : how many share the queue by service; 0 under another order than fair.
     preferred_sizes : of static batches.
+    stage_shares : of the layers, of each stage of pipeline parallelism.
+    lockstep : what replicas do as one; None where each steps by itself.
     """
     seats = min(max(int(limits["max_num_seqs"][0]), int(limits["batch_size"][0])), requests)
     drafts = int(limits["num_speculative_tokens"][0])
@@ -79,15 +84,18 @@ def allocate(
     contiguous = limits["allocator"][0] == state.CONTIGUOUS
     lanes = np.full((replicas, max(1, tenants)), NOBODY).astype(state.LANE)
     by_key = limits["order"][0] not in (state.FCFS, state.FAIR)
+    slots = max(2, int(limits["depth"][0]))
+    stages = np.zeros((replicas, len(stage_shares)), state.STAGE)
+    stages["share"] = stage_shares
     return Engine(
         limits=limits,
         replicas=fleet,
         requests=table,
         running=np.zeros((replicas, seats), np.int64),
-        flights=np.zeros((replicas, 2), state.STEP),
+        flights=np.zeros((replicas, slots), state.STEP),
         lanes=lanes,
         heaps=np.zeros((replicas, requests + 1 if by_key else 0), state.WAITING),
-        emitters=np.zeros((replicas, 2, seats), np.int64),
+        emitters=np.zeros((replicas, slots, seats), np.int64),
         steps=np.zeros(LOG_STEPS, state.STEP),
         # The busiest step brings so many, see `advance.has_room`.
         gaps_s=np.zeros(LOG_STEPS + seats * (1 + drafts), np.float64),
@@ -108,6 +116,8 @@ def allocate(
         preferred_sizes=np.array(sorted(preferred_sizes), np.int64),
         drafts=np.zeros(requests if drafts else 0, np.int64),
         policy_memory=np.zeros((replicas, 8), np.float64),
+        stages=stages,
+        lockstep=lockstep or Lockstep(even_s=np.zeros(0), total_s=np.zeros(0)),
         cost=cost,
     )
 

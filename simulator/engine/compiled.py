@@ -16,25 +16,28 @@ import numpy as np
 
 from cost_models.jit import FLAGS, PLAIN, caching
 from simulator.engine.advance import Compose, run
+from simulator.engine.lockstep import run_together
 from simulator.engine.state import Engine
 
 Run = Callable[[Engine, float, bool], int]
 
 
-def runner(compose: Compose) -> Run:
+def runner(compose: Compose, *, together: bool = False) -> Run:
     """A function ``(engine, until, stop_at_end) -> status`` that runs under `compose`.
 
+    With `together`, groups of replicas step as one, which is compiled apart.
     `compose` runs compiled if it is a Numba function, else as it is: then the verbs it
     calls are still compiled, and each step costs some tens of microseconds.
     """
+    drive = run_together if together else run
     if PLAIN or not hasattr(compose, "py_func"):
 
         def run_plain(engine: Engine, until: float, stop_at_end: bool) -> int:
             with np.errstate(over="ignore"):  # hashes wrap
-                return run(engine, until, stop_at_end, compose)
+                return drive(engine, until, stop_at_end, compose)
 
         return run_plain
-    kernel = _kernel()
+    kernel = _kernel(drive)
     policy = _c_function(compose)
     return lambda engine, until, stop_at_end: int(kernel(engine, until, stop_at_end, policy))
 
@@ -55,7 +58,7 @@ def _compose_signature() -> Any:
 
 
 @functools.cache
-def _kernel() -> Callable[..., int]:
+def _kernel(drive: Callable[..., int]) -> Callable[..., int]:
     import numba
     from numba import types
 
@@ -63,7 +66,7 @@ def _kernel() -> Callable[..., int]:
         _engine_type(), types.float64, types.boolean, types.FunctionType(_compose_signature())
     )
     with caching():
-        dispatcher = numba.njit(signature, cache=True, **FLAGS)(run)
+        dispatcher = numba.njit(signature, cache=True, **FLAGS)(drive)
     (overload,) = dispatcher.overloads.values()
     return cast(Callable[..., int], overload.entry_point)  # type: ignore[attr-defined]
 

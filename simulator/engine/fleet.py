@@ -25,6 +25,7 @@ from simulator.engine.state import (
     PREFIX,
     REJECTED,
     Engine,
+    Lockstep,
 )
 from simulator.kv_cache import buddy
 from simulator.kv_cache.prefix import ALL_BLOCKS
@@ -66,6 +67,9 @@ class Fleet:
     oracle : a contiguous allocator reserves the prompt and the real output, which nobody can
         know, in place of the declared max_tokens.
     preferred_sizes : of static batches, which then do not wait for more requests.
+    stage_shares : of the layers, of each stage of pipeline parallelism; none without.
+    lockstep : what groups of `group_size` replicas (of `limits`) do as one; None where each
+        steps by itself.
     events : keep an event log, for conformance and integrity checks; switches coasting off.
     """
 
@@ -82,6 +86,8 @@ class Fleet:
         reserves_declared: bool = False,
         oracle: bool = False,
         preferred_sizes: Sequence[int] = (),
+        stage_shares: Sequence[float] = (),
+        lockstep: Lockstep | None = None,
         events: bool = False,
     ) -> None:
         self.requests = requests
@@ -98,8 +104,10 @@ class Fleet:
             cost=cost,
             events=events,
             preferred_sizes=preferred_sizes,
+            stage_shares=stage_shares,
+            lockstep=lockstep,
         )
-        self._run = runner(compose)
+        self._run = runner(compose, together=lockstep is not None)
         self.log_book = LogBook()
         self._seen_ends = 0
         self.on_progress: Callable[[], None] | None = None

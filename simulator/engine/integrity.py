@@ -31,6 +31,7 @@ class _Replica:
         self.flights: list[dict[str, Any]] = []  # launched, not committed
         self.steps: list[dict[str, Any]] = []  # committed
         self.clock_s = -np.inf
+        self.ends_s = (-np.inf, -np.inf)  # of the last two committed
 
 
 # What the audit keeps of a step beside the columns of the recording.
@@ -111,7 +112,7 @@ class _Audit:
             if not self.limits["hold_finished"]:
                 self._leave(replica, request)
         elif kind == log.COMMIT:
-            self._commit(replica, value, time_s)
+            self._commit(r, value, time_s)
 
     def _seat(self, replica: _Replica, request: int, hit_tokens: int) -> None:
         replica.waiting -= 1
@@ -250,16 +251,22 @@ class _Audit:
                 self.token_s[request].append(time_s)
         flight["unsampled"] = []
 
-    def _commit(self, replica: _Replica, free: int, time_s: float) -> None:
+    def _commit(self, r: int, free: int, time_s: float) -> None:
+        replica = self.replicas[r]
         flight = replica.flights.pop(0)
         self._sample(flight, time_s)
-        # Asynchronous scheduling composes a step while the one before is running.
-        flight["start_s"] = max(flight["start_s"], replica.clock_s)
+        # Asynchronous scheduling composes a step while the one before is running: its own, or
+        # that of another engine that it steps together with.
+        size = max(1, int(self.limits["group_size"]))
+        group = self.replicas[r // size * size :][:size]
+        before = [end for other in group for end in other.ends_s if end < time_s]
+        flight["start_s"] = max(flight["start_s"], replica.clock_s, *before)
         if self.limits["hold_finished"] and self.ended.issuperset(replica.running):
             for request in list(replica.running):
                 self._leave(replica, request)
         replica.steps.append(flight | {"end_s": time_s})
         replica.clock_s = time_s
+        replica.ends_s = (replica.ends_s[-1], time_s)
         self._check_blocks(replica, free, f"commit at {time_s}")
 
     def _check_blocks(self, replica: _Replica, free: int, when: str) -> None:

@@ -155,7 +155,9 @@ LIMITS = np.dtype(
         ("luck", "i8"),  # seed of what is drawn from a hash
         ("coast", "i8"),  # jump over steps that only decode
         ("hash_when_computed", "i8"),  # prefix allocator: not already when it is scheduled
-        ("depth", "i8"),  # steps in flight: 1 synchronous, 2 asynchronous scheduling
+        ("depth", "i8"),  # steps in flight: 1 synchronous, 2 asynchronous; one for each stage
+        ("one_in_flight", "i8"),  # no step is composed for a token that another one will sample
+        ("group_size", "i8"),  # replicas that step together, see simulator.engine.lockstep
         ("count_steps", "i8"),  # the clock counts steps, for recordings that do
     ],
     align=True,
@@ -168,6 +170,7 @@ STEP = np.dtype(
         ("end_s", "f8"),
         ("gpu_s", "f8"),
         ("host_s", "f8"),
+        ("overlapped_s", "f8"),  # of its pass, beside the step before: simulator.engine.pipeline
         ("gap_s", "f8"),  # since the end of the step before: what streaming clients see
         ("context_tokens", "i8"),
         ("kv_tokens", "i8"),
@@ -189,6 +192,9 @@ STEP = np.dtype(
     ],
     align=True,
 )
+
+# A stage of pipeline parallelism: its share of the layers, and when it has done what it has.
+STAGE = np.dtype([("share", "f8"), ("free_s", "f8")], align=True)
 
 # A KV block of the prefix allocator.
 BLOCK = np.dtype(
@@ -264,6 +270,20 @@ class FairShares(Struct):
     last_left: NDArray[np.int64]
 
 
+class Lockstep(Struct):
+    """What replicas that step together do as one; empty arrays where each steps by itself.
+
+    Attributes
+    ----------
+    even_s : (C + 1,) seconds by the tokens of the replica with most, to which a CUDA graph
+        pads all; beyond its end
+    total_s : (M + 1,) seconds by the tokens of all of them; along its last piece beyond
+    """
+
+    even_s: NDArray[np.float64]
+    total_s: NDArray[np.float64]
+
+
 class SwapSpace(Struct):
     """KV that preemptions moved to host memory.
 
@@ -302,10 +322,10 @@ class Engine(Struct):
     replicas : (R,) REPLICA
     requests : (N,) REQUEST
     running : (R, S) int64 rows of `requests`, in order of their latest admission
-    flights : (R, 2) STEP, launched steps, a ring
+    flights : (R, F) STEP, launched steps, a ring; F is 2, or more with more stages
     lanes : (R, L) LANE, queues in order of arrival: one, or one for each tenant under fair
     heaps : (R, N + 1) WAITING, the queues of an order by key; (R, 0) under another
-    emitters : (R, 2, S) int64 rows of `requests` for which each flight samples a token
+    emitters : (R, F, S) int64 rows of `requests` for which each flight samples a token
     steps : (capacity,) STEP, committed steps, drained by the caller when full
     gaps_s : (capacity,) float64, gaps between tokens that were not in successive steps
     losses : (capacity,) LOSS, preemptions that are over
@@ -322,6 +342,8 @@ class Engine(Struct):
     drafts : (N,) int64 tokens that speculation adds to a request's step; (0,) without
     policy_memory : (R, 8) float64 what a policy keeps from step to step, its own to use; 0
         at first
+    stages : (R, P) STAGE of pipeline parallelism; (R, 0) without
+    lockstep : work of replicas that step together
     cost : prices of a step
     """
 
@@ -348,4 +370,6 @@ class Engine(Struct):
     preferred_sizes: NDArray[np.int64]
     drafts: NDArray[np.int64]
     policy_memory: NDArray[np.float64]
+    stages: Records
+    lockstep: Lockstep
     cost: CostTables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cost_models.jit import inlined, njit
 from cost_models.kernel import step_time
-from simulator.engine import fair, log
+from simulator.engine import fair, log, pipeline
 from simulator.engine.queue import drop_ended, push
 from simulator.engine.speculation import accept_drafts
 from simulator.engine.state import (
@@ -72,7 +72,7 @@ def launch(engine: Engine, r: int, now: float) -> bool:
     """Price the composed step and start it; False if nothing was composed."""
     replica = engine.replicas[r]
     running = engine.running[r]
-    place = (replica.oldest + replica.pending) % 2
+    place = _after(engine, r, replica.pending)
     emitters = engine.emitters[r, place]
     tokens = decode_seqs = context = max_context = sampled = 0
     prefill_seqs = prefill_tokens = prefill_kv = 0
@@ -148,12 +148,24 @@ def launch(engine: Engine, r: int, now: float) -> bool:
     step.rejected_tokens = replica.drafted_tokens
     replica.drafted_tokens = 0
     replica.preempted = 0
-    start_flight(engine, r, place, now)
+    step.overlapped_s = 0.0
+    if engine.stages.shape[1] > 0:
+        pipeline.enter(engine, r, place, now)
+    else:
+        start_flight(engine, r, place, now)
     replica.pending += 1
     if engine.limits[0].count_steps:
         replica.clock_s = now + 1.0
     log.record(engine, log.LAUNCH, r, NOBODY, replica.free_blocks, now)
     return True
+
+
+@inlined
+def _after(engine: Engine, r: int, steps: int) -> int:
+    """Place in the ring of flights so many steps after the oldest."""
+    place = engine.replicas[r].oldest + steps
+    slots = engine.flights.shape[1]
+    return int(place - slots if place >= slots else place)
 
 
 @inlined
@@ -264,7 +276,7 @@ def commit(engine: Engine, r: int) -> int:
     engine.steps[engine.counters[NUM_STEPS]] = step
     engine.counters[NUM_STEPS] += 1
     replica.committed_s = end
-    replica.oldest = (replica.oldest + 1) % 2
+    replica.oldest = _after(engine, r, 1)
     replica.pending -= 1
     replica.stalled = 0
     if not limits.count_steps:

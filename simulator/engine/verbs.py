@@ -54,9 +54,12 @@ def wanted_tokens(engine: Engine, i: int) -> int:
     """Known tokens of request `i` whose KV does not exist yet: 1 for a decode.
 
     Under asynchronous scheduling a token that a running step will sample counts as known;
-    0 means that the last one is already on its way.
+    0 means that the last one is already on its way.  Under pipeline parallelism it is known
+    when its step has ended.
     """
     request = engine.requests[i]
+    if request.in_flight > 0 and engine.limits[0].one_in_flight:
+        return 0
     if request.known_tokens >= request.limit_tokens:
         return 0
     return int(request.known_tokens - request.computed_tokens)

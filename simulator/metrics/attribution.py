@@ -135,6 +135,7 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
         alone_s,
         resolved.cost.tables(seats, seats),
         steps.gpu_s,
+        steps.overlapped_s,
         steps.decode_seqs,
         steps.context_tokens,
         steps.prefill_seqs,
@@ -161,26 +162,34 @@ def price_decodes(
     alone_s: Floats,
     cost: CostTables,
     gpu_s: Floats,
+    overlapped_s: Floats,
     decode_seqs: NDArray[np.int32],
     context_tokens: NDArray[np.int64],
     prefill_seqs: NDArray[np.int32],
 ) -> None:
-    """GPU seconds of each step's decodes alone: without context, and what that adds."""
+    """GPU seconds of each step's decodes alone: without context, and what that adds.
+
+    Of a pass that is partly beside the step before, the rest is split as the whole.
+    """
     for i in range(len(gpu_s)):
         n = int(decode_seqs[i])
         if n == 0 and prefill_seqs[i] > 0:
             continue
         n = max(n, 1)  # a step of finished rows only still reads the weights
-        decode_s = gpu_s[i]
+        pass_s = gpu_s[i] + overlapped_s[i]
+        decode_s = pass_s
         if prefill_seqs[i] > 0:
             # The longest context is not recorded; the mean stands for it.
             priced_s, _ = step_time(
                 cost, n, n, context_tokens[i], context_tokens[i] // n, 0, 0, 0.0, 0, n
             )
-            decode_s = min(priced_s, gpu_s[i])
+            decode_s = min(priced_s, pass_s)
         weights_s, _ = step_time(cost, n, n, n, 1, 0, 0, 0.0, 0, n)
         alone_s[i, 0] = min(weights_s, decode_s)
         alone_s[i, 1] = decode_s - alone_s[i, 0]
+        if overlapped_s[i] > 0.0:
+            alone_s[i, 0] *= gpu_s[i] / pass_s
+            alone_s[i, 1] *= gpu_s[i] / pass_s
 
 
 def _attribute_replica(

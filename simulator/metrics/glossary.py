@@ -41,6 +41,7 @@ STEP_COLUMNS = {
     "end_s": "end of the step, when its tokens reach the clients, simulated seconds",
     "gpu_s": "time on the GPU, seconds",
     "host_s": "time of the engine's own code, seconds",
+    "overlapped_s": "more time on the GPUs of pipeline stages, beside the step before, seconds",
     "scheduled_tokens": "useful tokens computed (no padding, no finished rows)",
     "padding_tokens": "padding computed beside them (static batching)",
     "bubble_seqs": "finished rows that the batch still computes (static batching)",

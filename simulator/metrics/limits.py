@@ -59,6 +59,7 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
         resolved.cost.tables(seats, seats),
         length_s,
         steps.gpu_s[rows],
+        steps.overlapped_s[rows],
         steps.host_s[rows],
         steps.decode_seqs[rows],
         steps.context_tokens[rows],
@@ -85,6 +86,7 @@ def _attribute(
     cost: CostTables,
     length_s: NDArray[np.float64],
     gpu_s: NDArray[np.float64],
+    overlapped_s: NDArray[np.float64],
     host_s: NDArray[np.float64],
     decode_seqs: NDArray[np.int32],
     context_tokens: NDArray[np.int64],
@@ -116,7 +118,10 @@ def _attribute(
                 alone_s, _ = step_time(
                     cost, n, n, context_tokens[i], context_tokens[i] // n, 0, 0, 0.0, 0, n
                 )
-                decode_s = min(alone_s, gpu_s[i])
+                pass_s = gpu_s[i] + overlapped_s[i]
+                decode_s = min(alone_s, pass_s)
+                if overlapped_s[i] > 0.0:
+                    decode_s *= gpu_s[i] / pass_s
         seconds[_HOST] += host_s[i]
         seconds[_DECODE] += decode_s
         seconds[_PREFILL] += gpu_s[i] - decode_s

@@ -170,8 +170,7 @@ def _where_from(result: Result, blocks: int) -> str:
     utilization = scenario.kv_cache.gpu_memory_utilization
     if resolved.memory is None or utilization is None:
         return ""
-    tp = scenario.cluster.tensor_parallel
-    block_bytes = resolved.block_size * resolved.model.kv_bytes_per_token(tp)
+    block_bytes = resolved.block_size * resolved.memory.kv_bytes_per_token
     missing = (blocks - resolved.num_gpu_blocks) * block_bytes / resolved.gpu.memory_bytes
     wanted = ceil((utilization + missing) * 1000) / 1000
     ways = []

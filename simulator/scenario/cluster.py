@@ -41,6 +41,10 @@ class ClusterSpec(Section):
     """GPUs that share each layer"""
     expert_parallel: bool = False
     """experts are dealt out over a replica's GPUs, not each split over them"""
+    data_parallel: Count = 1
+    """engines of a replica, each with a batch and a KV cache of its own; they share experts"""
+    pipeline_parallel: Count = 1
+    """stages, each with some of the layers and tensor_parallel GPUs of its own"""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     """engines behind the router"""
     engine: Name = "vllm"
@@ -70,7 +74,17 @@ class ClusterSpec(Section):
     @property
     def split(self) -> Parallelism:
         """How the GPUs of a replica share the model."""
-        return Parallelism(tp=self.tensor_parallel, ep=self.expert_parallel)
+        return Parallelism(
+            tp=self.tensor_parallel,
+            pp=self.pipeline_parallel,
+            dp=self.data_parallel,
+            ep=self.expert_parallel,
+        )
+
+    @property
+    def engines(self) -> int:
+        """Engines of all replicas, each with a scheduler."""
+        return self.data_parallel * self.replicas
 
     @property
     def num_gpus(self) -> int:

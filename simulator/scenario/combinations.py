@@ -17,6 +17,8 @@ WITHOUT_ISL_CHECK = ("static", "continuous", "orca", "sglang")
 def why_not(scenario: Scenario, key: str) -> str | None:
     """What keeps a scenario from switching `key` on; None if nothing does."""
     policy, allocator = scenario.scheduler.policy, scenario.kv_cache.allocator
+    if key == "async_scheduling" and scenario.cluster.pipeline_parallel > 1:
+        return "with cluster.pipeline_parallel a step is composed for each stage that is free"
     if key == "async_scheduling" and policy in ("static", "continuous", "orca"):
         return f"the policy {policy} composes a step only when the one before has ended"
     if key == "async_scheduling" and scenario.scheduler.speculative is not None:
@@ -61,6 +63,14 @@ def check_combinations(scenario: Scenario) -> None:
             f"scheduler.static.batch_size {static.batch_size}; raise the one or lower the other"
         )
     check_options(scenario)
+    if scenario.cluster.pipeline_parallel > 1:
+        _check_stages(scenario)
+    if scenario.cluster.data_parallel > 1 and scheduler.policy != "chunked_prefill":
+        raise ValueError(
+            f"cluster.data_parallel is {scenario.cluster.data_parallel}, but the policy "
+            f"{scheduler.policy} is not of vLLM V1, whose engines share experts; choose "
+            "chunked_prefill, or more cluster.replicas"
+        )
     if kv_cache.kv_offloading_size > 0:
         _check_offloading(scenario)
     if scheduler.preemption == "swap":
@@ -104,6 +114,22 @@ def _several_classes(scenario: Scenario) -> bool:
     workload = scenario.workload
     by_column = workload.trace is not None and workload.trace.class_column is not None
     return by_column or len(workload.classes) > 1
+
+
+def _check_stages(scenario: Scenario) -> None:
+    """Several steps under way are those of vLLM V1's scheduler, without options of the step."""
+    scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
+    given = f"cluster.pipeline_parallel is {scenario.cluster.pipeline_parallel}, but"
+    if scheduler.policy != "chunked_prefill" or kv_cache.allocator != "paged":
+        raise ValueError(
+            f"{given} only the policy chunked_prefill, with kv_cache.allocator paged, composes "
+            "steps for several stages; choose these, or one stage"
+        )
+    beside = [f"scheduler.{name}" for name in options_of(scenario)]
+    if kv_cache.kv_offloading_size > 0:
+        beside.append("kv_cache.kv_offloading_size")
+    if beside:
+        raise ValueError(f"{given} it is not simulated together with {beside[0]}; remove one")
 
 
 def _check_offloading(scenario: Scenario) -> None:

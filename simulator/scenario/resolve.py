@@ -59,6 +59,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
             "output; a static engine is built for one"
         )
     notes.extend(without_effect(scenario))
+    notes.extend(_on_groups(scenario, model))
     return Resolved(
         scenario=Scenario.from_mapping(data, scenario.base_dir),
         model=model,
@@ -164,6 +165,23 @@ def _fill_engine_settings(
                 f"{section}.{key}: {'on' if data[section][key] else 'off'}, "
                 + (f"the default of {release}" if modern else reason or "unless asked for")
             )
+
+
+def _on_groups(scenario: Scenario, model: Model) -> Iterator[str]:
+    """What the sizes of the groups of GPUs come to."""
+    cluster = scenario.cluster
+    if cluster.expert_parallel and cluster.split.expert_ranks == 1:
+        yield "cluster.expert_parallel: no effect on one GPU"
+    if cluster.data_parallel > 1:
+        together = (
+            "step together, since they share experts; each has its own queue and KV cache"
+            if model.experts is not None
+            else "work by themselves, as replicas do"
+        )
+        yield (
+            f"cluster.data_parallel: the {cluster.data_parallel} engines of a replica {together}; "
+            f"cluster.router {cluster.router} chooses among all {cluster.engines} engines"
+        )
 
 
 def _largest_output(scenario: Scenario, max_model_len: int, replicate: int) -> int:

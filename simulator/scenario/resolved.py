@@ -47,6 +47,11 @@ class Resolved:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def shares_experts(self) -> bool:
+        """Whether engines of a replica step together, since they share the model's experts."""
+        return self.scenario.cluster.data_parallel > 1 and self.model.experts is not None
+
+    @property
     def usable_kv_blocks(self) -> int:
         """Blocks that a replica can hand out: one of a paged pool is a placeholder."""
         paged = self.scenario.kv_cache.allocator == "paged"

@@ -15,7 +15,6 @@ from simulator.scenario.overrides import Path, dotted
 
 # Key -> the values that mean "off" and so may stand in a file.
 KEYS: dict[str, tuple[Any, ...]] = {
-    "cluster.pipeline_parallel": (1, None),
     "cluster.pools": (None,),
     "cluster.autoscaler": (None,),
     "cluster.faults": ([], None),

@@ -91,7 +91,7 @@ def admit_waiting(engine: Engine, r: int, budget: int, longest_chunk: int) -> bo
     skipped = last_skipped = NOBODY
     while budget > 0 and num_running(engine, r) < limits.max_num_seqs:
         i = head(engine, r)
-        if i < 0:
+        if i < 0 or (limits.one_in_flight and engine.requests[i].in_flight > 0):
             break
         known = engine.requests[i].known_tokens
         cached = cached_tokens(engine, r)

@@ -49,6 +49,7 @@ def step_time_of(steps: Steps, resolved: Resolved) -> StepTime:
         alone_s,
         resolved.cost.tables(seats, seats),
         steps.gpu_s,
+        steps.overlapped_s,
         steps.decode_seqs,
         steps.context_tokens,
         steps.prefill_seqs,

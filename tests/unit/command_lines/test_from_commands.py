@@ -37,7 +37,7 @@ def test_every_key_of_the_engine():
     )
     assert unknown(translation) == []
     cluster, scheduler, kv_cache = found.cluster, found.scheduler, found.kv_cache
-    assert (cluster.tensor_parallel, cluster.replicas) == (2, 3)
+    assert (cluster.tensor_parallel, cluster.data_parallel) == (2, 3)
     assert (scheduler.max_num_seqs, scheduler.max_num_batched_tokens) == (96, 4096)
     assert (scheduler.order, scheduler.long_prefill_token_threshold) == ("priority", 512)
     assert (scheduler.async_scheduling, scheduler.enable_chunked_prefill) == (False, True)
@@ -52,7 +52,11 @@ def test_every_key_of_the_engine():
     [
         ("vllm serve --model Qwen/Qwen3-8B -tp 2", "tensor_parallel", 2),
         ("VLLM_USE_V1=1 /opt/bin/vllm serve Qwen/Qwen3-8B -tp=4", "tensor_parallel", 4),
-        ("python -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B -dp 2", "replicas", 2),
+        (
+            "python -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B -dp 2",
+            "data_parallel",
+            2,
+        ),
         (
             "docker run --gpus all -p 8000:8000 --ipc=host vllm/vllm-openai:v0.11.0 "
             "--model Qwen/Qwen3-8B --tensor_parallel_size 2",

@@ -68,7 +68,7 @@ REFUSED = {
     "workload.lengths=null": ["workload.lengths is missing"],
     # part of the contract, but not of this version
     "cluster.faults=[{at_s: 3}]": ["cluster.faults is not supported by servecast 0.1"],
-    "cluster.pipeline_parallel=2": ["cluster.pipeline_parallel is not supported", "remove it"],
+    "cluster.pipeline_parallel=0": ["cluster.pipeline_parallel is 0", "at least 1"],
     "cluster.pools={prefill: {}}": ["cluster.pools is not supported"],
     "cluster.autoscaler={max: 3}": ["cluster.autoscaler is not supported"],
     "workload.arrivals={process: mmpp, rate: 1, burst_factor: 5, burst_share: 0.5, burst_s: 9}": [
