@@ -41,6 +41,11 @@ class Parallelism:
         return self.tp * self.pp * self.dp
 
     @property
+    def engine_gpus(self) -> int:
+        """GPUs of one of its engines."""
+        return self.tp * self.pp
+
+    @property
     def expert_tp(self) -> int:
         """GPUs that each expert is split over."""
         return 1 if self.ep else self.tp * self.dp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,27 @@ class Reservations:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Leases:
+    """Each stretch for which a replica was paid for, one row each, in order of `ordered_s`.
+
+    Times are in simulated seconds, NaN where that did not happen before the end of the run.
+    """
+
+    replica: NDArray[np.int64]
+    ordered_s: NDArray[np.float64]  # from here on it is paid for
+    ready_s: NDArray[np.float64]  # it served from here on
+    drained_s: NDArray[np.float64]  # it got no new requests from here on
+    released_s: NDArray[np.float64]  # up to here it was paid for
+
+    def until(self, end_s: float) -> Leases:
+        """Without what happens after `end_s`."""
+        rows = self.ordered_s < end_s
+        times = {field.name: getattr(self, field.name)[rows] for field in fields(self)[1:]}
+        cut = {name: np.where(column <= end_s, column, np.nan) for name, column in times.items()}
+        return Leases(replica=self.replica[rows], **cut)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Recording:
     """A run's requests, what became of them, its steps, inter-token gaps and preemptions.
 
@@ -111,10 +132,11 @@ class Recording:
     ----------
     end_s : simulated time at which the run ended.
     usable_kv_blocks : blocks a replica can hand out (num_gpu_blocks - 1 when paged).
-    replicas : number of replicas.
+    replicas : number of replicas, at most if it changed.
     reservations : None where blocks are taken as they are filled.
     transfer_s : seconds that steps of all replicas waited for KV that preemptions copied.
     stored_blocks, loaded_blocks : copied to and from the prefix cache's second tier.
+    leases : None where all replicas were there all the time.
     """
 
     requests: Requests
@@ -130,3 +152,4 @@ class Recording:
     transfer_s: float = 0.0
     stored_blocks: int = 0
     loaded_blocks: int = 0
+    leases: Leases | None = None

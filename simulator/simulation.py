@@ -13,6 +13,7 @@ import simpy
 from numpy.typing import NDArray
 
 from cost_models.pipeline import stage_shares
+from simulator.cluster.autoscaler import Autoscaler
 from simulator.cluster.clients import sender
 from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
@@ -334,7 +335,18 @@ def _run(
     env = simpy.Environment()
     random = Streams(resolved.scenario.seed, resolved.replicate).generator(Purpose.ROUTING)
     router = ROUTERS[resolved.scenario.cluster.router](random)
-    env.process(sender(env, fleet, router, horizon_s))
+    sending = env.process(sender(env, fleet, router, horizon_s))
+    cluster = resolved.scenario.cluster
+    if cluster.autoscaler is not None:
+        autoscaler = Autoscaler(
+            env,
+            fleet,
+            router,
+            cluster.autoscaler,
+            replicas=cluster.replicas,
+            start_s=resolved.replica_start_s,
+        )
+        env.process(autoscaler.run(sending))
     stopped_s = None
     if stop is None:
         env.run(until=None if horizon_s == np.inf else horizon_s)

@@ -14,11 +14,13 @@ import simpy
 
 from cost_models import StepCost
 from cost_models.kernel import CostTables
+from simulator.cluster.autoscaler import Autoscaler
 from simulator.cluster.clients import sender
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX, Lockstep
 from simulator.recording import Recording
+from simulator.scenario.autoscaler import AutoscalerSpec
 from simulator.schedulers.orders import make_order
 from simulator.workload.requests import Requests
 
@@ -153,14 +155,25 @@ def run(
     *,
     router: str = "round_robin",
     horizon_s: float = np.inf,
+    autoscaler: AutoscalerSpec | None = None,
+    start_s: float = 0.0,
+    at_start: int = 1,
     **more: Any,
 ) -> Run:
-    """Send all requests through a router to a fleet, and let it finish."""
+    """Send all requests through a router to a fleet, and let it finish.
+
+    An autoscaler begins with `at_start` replicas; new ones serve after `start_s`.
+    """
+    if autoscaler is not None:
+        more["replicas"] = autoscaler.max_replicas
     made = fleet(requests, policy, **more)
     env = simpy.Environment()
     way = ROUTERS[router](np.random.default_rng(0))
-    env.process(sender(env, made, way, horizon_s))
-    env.run()
+    sending = env.process(sender(env, made, way, horizon_s))
+    if autoscaler is not None:
+        scaler = Autoscaler(env, made, way, autoscaler, replicas=at_start, start_s=start_s)
+        env.process(scaler.run(sending))
+    env.run(until=None if horizon_s == np.inf else horizon_s)
     made.advance(horizon_s)
     end_s = horizon_s if horizon_s < np.inf else float(made.engine.replicas["clock_s"].max())
     events = made.log_book.events(made.engine)

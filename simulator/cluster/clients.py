@@ -38,7 +38,7 @@ def sender(env: simpy.Environment, fleet: Fleet, router: Router, horizon_s: floa
 
 def open_loop(env: simpy.Environment, fleet: Fleet, router: Router, rows: Rows) -> Process:
     """Send each request at its arrival time, whatever has become of those before."""
-    if not router.reads_state or len(fleet.outstanding()) == 1:
+    if router.open is None and (not router.reads_state or len(fleet.outstanding()) == 1):
         # Nobody looks at the fleet between two arrivals: it gets them all at once.
         fleet.deliver(rows, router.choose(fleet, rows))
         return
@@ -77,17 +77,18 @@ def closed_loop(
                 continue
             before = sent_after[row]
             replica = NOBODY if before < 0 else int(fleet.engine.requests["replica"][before])
-            if replica == NOBODY or not router.keeps_sessions:
+            if replica == NOBODY or not router.keeps_sessions or not router.takes(replica):
                 replica = int(router.choose(fleet, np.array([row]))[0])
             fleet.deliver_at(row, replica, now)
         next_s = clients.next_s()
-        if fleet.advance(min(next_s, horizon_s), stop_at_end=True):
+        other_s = env.peek()  # when somebody else acts: an autoscaler
+        if fleet.advance(min(next_s, other_s, horizon_s), stop_at_end=True):
             for row in fleet.take_ended().tolist():
                 ended_s = fleet.ended_at(row)
                 clients.ended(row, ended_s)
                 now = max(now, ended_s)
-        elif next_s < horizon_s:
-            now = next_s
+        elif next_s < horizon_s or (other_s < horizon_s and not fleet.stands_still()):
+            now = min(next_s, other_s)
         else:
             return  # the horizon, or nothing that is left can ever end
         yield env.timeout(max(0.0, now - env.now))

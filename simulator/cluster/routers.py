@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ from simulator.engine.fleet import Fleet
 Rows = NDArray[np.int64]
 
 
-class Router(Protocol):
+class Router:
     """Chooses a replica for each request, in order of arrival.
 
     Attributes
@@ -20,48 +18,63 @@ class Router(Protocol):
     reads_state : the choice depends on what the replicas do, so that the fleet has to be
         brought to the moment of each arrival; else requests are handed over in bulk.
     keeps_sessions : turns of a session go where the one before went; `choose` is asked for
-        first turns only.
+        first turns only, and for those whose replica takes no more.
+    open : numbers of the replicas that take new requests, ascending; None for all.
     """
 
     reads_state: bool
     keeps_sessions: bool
+    open: Rows | None = None
 
-    def __init__(self, random: np.random.Generator) -> None: ...
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
 
     def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """Replicas of the requests `rows`, which arrive now, (len(rows),) int64."""
+        raise NotImplementedError
+
+    def candidates(self, fleet: Fleet) -> Rows:
+        """Replicas to choose from."""
+        return np.arange(len(fleet.outstanding())) if self.open is None else self.open
+
+    def takes(self, replica: int) -> bool:
+        """Whether a replica takes new requests."""
+        return self.open is None or replica in self.open
+
+    def forget(self, replica: int) -> None:
+        """A replica has gone; the next one of its number knows nothing."""
 
 
-class RoundRobin:
+class RoundRobin(Router):
     """Replica after replica, whatever they do."""
 
     reads_state = False
     keeps_sessions = False
 
     def __init__(self, random: np.random.Generator) -> None:
+        super().__init__(random)
         self._sent = 0
 
     def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """Go on where the last call ended."""
         first, self._sent = self._sent, self._sent + len(rows)
-        return np.arange(first, first + len(rows), dtype=np.int64) % len(fleet.outstanding())
+        among = self.candidates(fleet)
+        return among[np.arange(first, first + len(rows)) % len(among)]
 
 
-class Random:
+class Random(Router):
     """Any replica, each as likely."""
 
     reads_state = False
     keeps_sessions = False
 
-    def __init__(self, random: np.random.Generator) -> None:
-        self._random = random
-
     def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """One number drawn for each request."""
-        return self._random.integers(len(fleet.outstanding()), size=len(rows), dtype=np.int64)
+        among = self.candidates(fleet)
+        return among[self._random.integers(len(among), size=len(rows), dtype=np.int64)]
 
 
-class _Least:
+class _Least(Router):
     """The replica with the least load.
 
     Among equals the turn goes round, so that an idle fleet does not load its first replica.
@@ -71,6 +84,7 @@ class _Least:
     keeps_sessions = False
 
     def __init__(self, random: np.random.Generator) -> None:
+        super().__init__(random)
         self._next = 0
 
     def load(self, fleet: Fleet) -> NDArray[np.int64]:
@@ -79,13 +93,13 @@ class _Least:
 
     def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """One at a time: each choice changes what the next one sees."""
-        load = self.load(fleet).copy()
+        load, among = self.load(fleet).copy(), self.candidates(fleet)
         chosen = np.empty(len(rows), np.int64)
         for k in range(len(rows)):
-            turn = np.roll(load, -self._next)
-            chosen[k] = (int(turn.argmin()) + self._next) % len(load)
+            turn = np.roll(among, -int(np.searchsorted(among, self._next)))
+            chosen[k] = turn[load[turn].argmin()]
             load[chosen[k]] += 1
-            self._next = (int(chosen[k]) + 1) % len(load)
+            self._next = int(chosen[k]) + 1
         return chosen
 
 
@@ -111,21 +125,18 @@ class SessionAffinity(LeastOutstanding):
     keeps_sessions = True
 
 
-class PowerOfTwo:
+class PowerOfTwo(Router):
     """The less loaded of two replicas that are drawn (Mitzenmacher 2001)."""
 
     reads_state = True
     keeps_sessions = False
 
-    def __init__(self, random: np.random.Generator) -> None:
-        self._random = random
-
     def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """Two different replicas drawn for each request; the first among equals."""
-        outstanding = fleet.outstanding().copy()
+        outstanding, among = fleet.outstanding().copy(), self.candidates(fleet)
         chosen = np.empty(len(rows), np.int64)
         for k in range(len(rows)):
-            two = self._random.choice(len(outstanding), min(2, len(outstanding)), replace=False)
+            two = among[self._random.choice(len(among), min(2, len(among)), replace=False)]
             chosen[k] = two[outstanding[two].argmin()]
             outstanding[chosen[k]] += 1
         return chosen
@@ -149,12 +160,13 @@ class PrefixAffinity(LeastOutstanding):
     def choose(self, fleet: Fleet, rows: Rows) -> Rows:
         """One at a time, since each choice leaves its prompt behind."""
         chosen = np.empty(len(rows), np.int64)
-        load = fleet.outstanding().copy()
+        load, among = fleet.outstanding().copy(), self.candidates(fleet)
         for k, row in enumerate(rows.tolist()):
             chains = _chains(fleet, row)
             replica = self._match(chains, int(fleet.requests.prompt_tokens[row]))
-            uneven = load.max() - load.min() > self.UNEVEN_BY
-            if replica is None or (uneven and load.max() > self.UNEVEN_TIMES * load.min()):
+            most, least = load[among].max(), load[among].min()
+            uneven = most - least > self.UNEVEN_BY and most > self.UNEVEN_TIMES * least
+            if replica is None or uneven:
                 replica = int(super().choose(fleet, rows[k : k + 1])[0])
             self._sent.update(dict.fromkeys((chain for chain, _ in chains), replica))
             load[replica] += 1
@@ -163,9 +175,14 @@ class PrefixAffinity(LeastOutstanding):
 
     def _match(self, chains: list[tuple[int, int]], prompt_tokens: int) -> int | None:
         for chain, tokens in reversed(chains):
-            if chain in self._sent and tokens >= self.WORTH_SHARE * prompt_tokens:
+            known = chain in self._sent and self.takes(self._sent[chain])
+            if known and tokens >= self.WORTH_SHARE * prompt_tokens:
                 return self._sent[chain]
         return None
+
+    def forget(self, replica: int) -> None:
+        """Its prefixes have gone with it."""
+        self._sent = {chain: r for chain, r in self._sent.items() if r != replica}
 
 
 def _chains(fleet: Fleet, row: int) -> list[tuple[int, int]]:

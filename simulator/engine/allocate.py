@@ -180,6 +180,23 @@ def _prefix_pool(
     )
 
 
+def empty_caches(engine: Engine, r: int) -> None:
+    """Forget the prefixes that replica `r` keeps, of which no request holds a block."""
+    prefix, offload = engine.prefix, engine.offload
+    for pool, newer, older in (
+        (prefix.blocks, "free_after", "free_before"),
+        (offload.entries, "newer", "older"),
+    ):
+        if len(pool):
+            ring = np.arange(pool.shape[1])
+            pool[r] = np.zeros((), pool.dtype)
+            pool[newer][r], pool[older][r] = np.roll(ring, -1), np.roll(ring, 1)
+    for buckets in (prefix.buckets, offload.buckets):
+        if len(buckets):
+            buckets[r] = NOBODY
+    engine.replicas["evicted_blocks"][r] = 0
+
+
 def empty_engine() -> Engine:
     """An engine with nothing to do; every engine has its type."""
     return allocate(

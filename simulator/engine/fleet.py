@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 from cost_models.kernel import CostTables
 from simulator.engine.advance import LOG_FULL, Compose
-from simulator.engine.allocate import allocate, limits_record
+from simulator.engine.allocate import allocate, empty_caches, limits_record
 from simulator.engine.compiled import runner
 from simulator.engine.drain import LogBook
 from simulator.engine.queue import ARRIVAL_ORDER, Order
@@ -20,6 +20,7 @@ from simulator.engine.state import (
     DONE,
     FAIR,
     FCFS,
+    NEVER,
     NOBODY,
     NUM_ENDED,
     PREFIX,
@@ -30,7 +31,13 @@ from simulator.engine.state import (
 from simulator.kv_cache import buddy
 from simulator.kv_cache.prefix import ALL_BLOCKS
 from simulator.kv_cache.shareable import shareable_blocks
-from simulator.recording import NEVER_FITS, PROMPT_TOO_LONG, Recording, Reservations
+from simulator.recording import (
+    NEVER_FITS,
+    PROMPT_TOO_LONG,
+    Leases,
+    Recording,
+    Reservations,
+)
 from simulator.workload.requests import Requests
 
 
@@ -110,6 +117,7 @@ class Fleet:
         self._run = runner(compose, together=lockstep is not None)
         self.log_book = LogBook()
         self._seen_ends = 0
+        self.leases: Leases | None = None  # of an autoscaler, which sets it
         self.on_progress: Callable[[], None] | None = None
         self._describe_requests(order)
         self._reject_hopeless(reserves_declared)
@@ -251,6 +259,24 @@ class Fleet:
         """(R,) requests that each replica has: delivered and not ended."""
         return np.asarray(self.engine.replicas["outstanding"])
 
+    def is_idle(self, replica: int) -> bool:
+        """Whether all that was sent to a replica has ended, and no step of it runs."""
+        row = self.engine.replicas[replica]
+        return bool(row["outstanding"] == 0 and row["pending"] == 0)
+
+    def stands_still(self) -> bool:
+        """Whether nothing more happens unless requests are sent."""
+        replicas = self.engine.replicas
+        empty = replicas["running"] + replicas["waiting"] == 0
+        waits = (replicas["inbox_head"] == NOBODY) & (replicas["wake_s"] == NEVER)
+        return bool(
+            ((replicas["pending"] == 0) & waits & (empty | (replicas["stalled"] == 1))).all()
+        )
+
+    def replace(self, replica: int) -> None:
+        """Put a new replica, whose caches are empty, in the place of an idle one."""
+        empty_caches(self.engine, replica)
+
     def held_blocks(self) -> NDArray[np.int64]:
         """(R,) KV blocks that the requests of each replica hold."""
         usable = self.engine.limits["usable_blocks"][0]
@@ -267,6 +293,8 @@ class Fleet:
                 tokens=self.reserved_tokens,
             )
             result = replace(result, reservations=reservations)
+        if self.leases is not None:
+            result = replace(result, leases=self.leases.until(end_s))
         if self.frontend_s == 0.0:
             return result
         outcome = result.outcome

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
 from simulator.metrics.latency import Rows
+from simulator.metrics.leases import covered_s, starting
 from simulator.recording import FINISHED, Recording
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 
 PARTS = {
     "queue": "waiting for a seat or for KV blocks, before the first step",
+    "cold_start": "the part of that wait in which a replica was ordered and not ready yet",
     "prefill": "its own prompt being computed",
     "interference": "prompts of others computed in the same steps",
     "decode_weights": "decode steps as they are without context: reading the weights",
@@ -35,6 +37,7 @@ PARTS = {
 }
 TITLES = {
     "queue": "Queue",
+    "cold_start": "Cold start",
     "prefill": "Own prompt",
     "interference": "Prompts of others",
     "decode_weights": "Decode, weights",
@@ -42,7 +45,7 @@ TITLES = {
     "preemption": "Preempted",
     "host": "Host",
 }
-QUEUE, PREFILL, INTERFERENCE, WEIGHTS, KV, PREEMPTION, HOST = range(len(PARTS))
+QUEUE, COLD_START, PREFILL, INTERFERENCE, WEIGHTS, KV, PREEMPTION, HOST = range(len(PARTS))
 
 # Clocks of a replica; the last counts prefill tokens instead of seconds.
 _PREFILL, _WEIGHTS, _KV, _TOKENS = range(4)
@@ -54,8 +57,8 @@ class Attribution:
 
     Attributes
     ----------
-    ttft_s : (n, 7) parts of the time to first token; they add up to it.
-    decode_s : (n, 7) parts of the time from the first token to the last.
+    ttft_s : (n, parts) parts of the time to first token; they add up to it.
+    decode_s : (n, parts) parts of the time from the first token to the last.
 
     Rows of requests that did not finish are NaN.
     """
@@ -65,14 +68,16 @@ class Attribution:
 
     @property
     def e2el_s(self) -> Floats:
-        """(n, 7) parts of the end-to-end latency."""
+        """(n, parts) parts of the end-to-end latency."""
         return self.ttft_s + self.decode_s
 
 
 def attribute(recording: Recording, resolved: Resolved) -> Attribution:
     """Split the latency of every finished request.
 
-    - ``queue``: arrival to the first step, less the API server's time.
+    - ``queue``: arrival to the first step, less the API server's time.  Of it, ``cold_start``
+      is the time in which some replica had been ordered and was not ready yet: as long as
+      that lasts, the fleet is smaller than the autoscaler has found it should be.
     - Of a step's GPU time, ``decode_weights`` is what its decodes would take alone at a
       context of one token, ``decode_kv`` what their contexts add to that, and the rest is
       its prefills': the time of the step less that of the same step without prefills.
@@ -208,6 +213,10 @@ def _attribute_replica(
     ttft, decode = np.zeros((len(rows), len(PARTS))), np.zeros((len(rows), len(PARTS)))
     before = np.minimum(frontend_s, admitted - arrival)
     ttft[:, QUEUE] = admitted - arrival - before
+    if recording.leases is not None:
+        cold_s = covered_s(starting(recording), arrival + before, admitted)
+        ttft[:, COLD_START] = np.minimum(cold_s, ttft[:, QUEUE])
+        ttft[:, QUEUE] -= ttft[:, COLD_START]
     at_first = clock.at(first)
     prefilling = at_first - clock.at(admitted)
     decoding = clock.at(last) - at_first
@@ -244,7 +253,7 @@ def shares(parts_s: Floats, rows: Rows) -> dict[str, float]:
 
 
 def parts_of(attribution: Attribution, metric: str) -> Floats:
-    """(n, 7) parts of what a metric measures: ttft, queue, tpot, itl or e2el."""
+    """(n, parts) parts of what a metric measures: ttft, queue, tpot, itl or e2el."""
     if metric in ("ttft", "queue"):
         return attribution.ttft_s
     return attribution.decode_s if metric in ("tpot", "itl") else attribution.e2el_s

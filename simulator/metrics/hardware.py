@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.metrics.latency import Population
+from simulator.metrics.leases import replica_s
 from simulator.metrics.steps import in_window
 from simulator.recording import Recording
 
@@ -77,4 +78,4 @@ def mbu(recording: Recording, who: Population, model: Model, gpu: Gpu, split: Pa
 
 def _gpu_s(recording: Recording, who: Population, split: Parallelism) -> float:
     """Seconds of all GPUs together in the observed time; `replicas` of a recording are engines."""
-    return split.tp * split.pp * recording.replicas * who.observed_s
+    return split.engine_gpus * replica_s(recording, who)

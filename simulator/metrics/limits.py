@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
 from simulator.metrics.latency import Population
+from simulator.metrics.leases import overlap_s, replica_s, starting
 from simulator.metrics.memory import short_of_blocks
 from simulator.metrics.steps import in_window
 from simulator.recording import Recording
@@ -25,8 +26,9 @@ LIMITS = {
     "kv_blocks": "KV blocks",
     "max_num_seqs": "Seats (max_num_seqs)",
     "static_batch": "Static batch in progress",
+    "cold_start": "Cold start (paid for, not ready)",
 }
-_ARRIVALS, _HOST, _PREFILL, _DECODE, _KV, _SEATS, _BATCH = range(len(LIMITS))
+_ARRIVALS, _HOST, _PREFILL, _DECODE, _KV, _SEATS, _BATCH, _COLD = range(len(LIMITS))
 
 
 def limits(recording: Recording, who: Population, resolved: Resolved) -> list[dict[str, Any]]:
@@ -34,7 +36,7 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
 
     Every moment of every replica is counted once, so that the shares add up to 1:
 
-    - no step runs: ``arrivals``;
+    - no step runs: ``arrivals``, or ``cold_start`` while the replica is ordered and starts;
     - a step runs and requests stay in the queue although it has been composed.  Then what
       kept them out is the limit, for the whole step: ``max_num_seqs`` if every seat is
       taken; ``static_batch`` under the static policy (nobody joins a running batch);
@@ -47,8 +49,8 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
     steps = recording.steps
     rows = in_window(steps, who)
     length_s = steps.end_s[rows] - steps.start_s[rows]
-    replica_s = who.observed_s * recording.replicas
-    if replica_s <= 0:
+    there_s = replica_s(recording, who)
+    if there_s <= 0:
         return []
     spec = resolved.scenario
     static = spec.scheduler.policy == "static"
@@ -70,8 +72,9 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
         static,
         seats,
     )
-    seconds[_ARRIVALS] = max(replica_s - float(length_s.sum()), 0.0)
-    shares = seconds / replica_s
+    seconds[_COLD] = overlap_s(starting(recording), who.start_s, who.end_s)
+    seconds[_ARRIVALS] = max(there_s - float(length_s.sum()) - seconds[_COLD], 0.0)
+    shares = seconds / there_s
     named = [
         {"resource": name, "share": float(share)}
         for name, share in zip(LIMITS, shares, strict=True)

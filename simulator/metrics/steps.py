@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import Population
+from simulator.metrics.leases import replica_s
 from simulator.metrics.quantiles import weighted_sum
 from simulator.recording import Recording, Steps
 
@@ -107,7 +108,7 @@ def step_figures(
     length_s = steps.end_s[rows] - steps.start_s[rows]
     num_steps = len(length_s)
     step_s = float(length_s.sum())
-    replica_s = who.observed_s * recording.replicas
+    there_s = replica_s(recording, who)
 
     def integral(column: NDArray[Any]) -> float:
         return weighted_sum(column[rows], length_s)
@@ -135,15 +136,15 @@ def step_figures(
         max_batch_size=int(steps.running[rows].max()) if num_steps else 0,
         mean_decode_seqs=_ratio(integral(steps.decode_seqs), step_s),
         mean_tokens_per_step=_ratio(useful_tokens, num_steps),
-        utilisation=_ratio(step_s, replica_s),
-        gpu_share=_ratio(float(steps.gpu_s[rows].sum()), replica_s),
-        host_share=_ratio(float(steps.host_s[rows].sum()), replica_s),
+        utilisation=_ratio(step_s, there_s),
+        gpu_share=_ratio(float(steps.gpu_s[rows].sum()), there_s),
+        host_share=_ratio(float(steps.host_s[rows].sum()), there_s),
         decode_stall_share=_ratio(integral(np.maximum(stalled, 0)), running) if running else 0.0,
         tail_bubble_share=_ratio(bubbles, slots),
         padding_share=_ratio(padding, useful_tokens + bubbles + padding),
         draft_acceptance=_ratio(accepted, accepted + total(steps.rejected_tokens)),
         tokens_per_decode=_ratio(decodes + accepted, decodes),
-        kv_usage_mean=_ratio(blocks, replica_s * recording.usable_kv_blocks),
+        kv_usage_mean=_ratio(blocks, there_s * recording.usable_kv_blocks),
         kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
         kv_capacity_tokens=recording.usable_kv_blocks * recording.block_size * recording.replicas,
         kv_internal_fragmentation=_ratio(integral(kv_slots - meant), held),

@@ -29,6 +29,7 @@ from simulator.metrics.latency import (
     tpot_s,
     ttft_s,
 )
+from simulator.metrics.leases import replica_figures
 from simulator.metrics.limits import limits
 from simulator.metrics.memory import exhaustion, reserved_tokens
 from simulator.metrics.quantiles import describe_ms, describe_weighted_ms
@@ -67,7 +68,8 @@ def summarize(
     time = step_time_of(recording.steps, resolved)
     tokens_in = int(recording.requests.prompt_tokens[who.completed].sum())
     tokens_out = int(recording.outcome.generated_tokens[who.completed].sum())
-    cost = cost_figures(recording, resolved, time, who, tokens_in, tokens_out)
+    cost = replica_figures(recording, resolved, who)
+    cost |= cost_figures(recording, resolved, time, who, tokens_in, tokens_out)
     classes = _classes(recording, resolved, who, good)
     for name, figures in _class_costs(recording, time, who, cost["cost"]).items():
         classes[name] |= figures

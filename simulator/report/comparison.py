@@ -53,6 +53,7 @@ ROWS = (
     Row("KV usage, mean (%)", "kv_usage_mean", 100, 1, relative=False),
     Row("Preemptions", "preemptions", decimals=0, relative=False),
     Row("MFU (%)", "mfu", 100, 1),
+    Row("Replicas, mean", "mean_replicas", if_different=True),
     Row("GPU-hours", "gpu_hours", if_different=True),
     Row("Cost ($/M output tokens)", "cost_per_million_output_tokens", decimals=3),
     Row("Energy, estimate (Wh/M output)", "energy_wh_per_million_output_tokens", decimals=0),

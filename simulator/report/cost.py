@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.report.block import header, line, number, wrapped
+from simulator.words import counted
 
 Pairs = list[tuple[str, Any]]
 
@@ -13,7 +14,8 @@ CLASS_COSTS = ("% of bill", "$/M input", "$/M output", "$/M total")
 
 def money(summary: dict[str, Any]) -> Pairs:
     """Prices and what the run comes to."""
-    rows: Pairs = [
+    return [
+        *_replicas(summary),
         ("Price ($/GPU/h)", float(summary["price_per_gpu_hour"])),
         ("GPU-hours", summary["gpu_hours"]),
         ("Idle (% of the bill)", (1 - summary["utilisation"]) * 100),
@@ -23,7 +25,20 @@ def money(summary: dict[str, Any]) -> Pairs:
         ("Input tokens apart ($/M)", summary["price_per_million_input_tokens"]),
         ("Output tokens apart ($/M)", summary["price_per_million_output_tokens"]),
     ]
-    return rows
+
+
+def _replicas(summary: dict[str, Any]) -> Pairs:
+    """What an autoscaler did; nothing without one."""
+    if summary["replica_start_s"] is None:
+        return []
+    return [
+        ("Replicas, mean", summary["mean_replicas"]),
+        ("Replicas, peak", summary["peak_replicas"]),
+        ("Replicas ordered, drained", f"{summary['scale_ups']}, {summary['scale_downs']}"),
+        ("Start of a replica (s)", summary["replica_start_s"]),
+        ("Cost ($)", summary["cost"]),
+        ("Cost of a fixed fleet of the peak ($)", summary["cost_of_fixed_peak"]),
+    ]
 
 
 def energy(summary: dict[str, Any]) -> Pairs:
@@ -56,10 +71,17 @@ def reservation(summary: dict[str, Any]) -> str:
         return (
             f"Reserved at ${reserved:g}/h, a GPU is never cheaper than on demand at ${demand:g}/h."
         )
-    return (
+    sentence = (
         f"A GPU reserved at ${reserved:g}/h is cheaper than one on demand at ${demand:g}/h when "
-        f"it is needed more than {reserved / demand:.0%} of the time; reserved throughout, output "
-        f"tokens cost ${number(summary['cost_per_million_output_tokens'] * reserved / demand)}/M."
+        f"it is needed more than {reserved / demand:.0%} of the time"
+    )
+    if not summary["cost"] > 0:
+        return sentence + "."
+    share = summary["cost_with_reserved"] / summary["cost"]
+    count, peak = summary["reserved_replicas"], summary["peak_replicas"]
+    return (
+        f"{sentence}: with {count} of {counted(peak, 'replica')} reserved, output tokens cost "
+        f"${number(summary['cost_per_million_output_tokens'] * share)}/M."
     )
 
 

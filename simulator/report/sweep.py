@@ -39,6 +39,7 @@ FIGURES = (
     Figure("tok/s\n/user", PER_USER),
     Figure("TTFT\np99 ms", "p99_ttft_ms", decimals=0),
     Figure("TPOT\np99 ms", "p99_tpot_ms"),
+    Figure("GPU\nhours", "gpu_hours", decimals=2),
     Figure("$/M\nout", "cost_per_million_output_tokens", decimals=3),
 )
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from cost_models.parallelism import Parallelism
+from simulator.scenario.autoscaler import AutoscalerSpec
 from simulator.scenario.base import Count, NonNegative, Section
 
 Name = Annotated[str, Field(min_length=1)]
@@ -46,7 +47,9 @@ class ClusterSpec(Section):
     pipeline_parallel: Count = 1
     """stages, each with some of the layers and tensor_parallel GPUs of its own"""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """engines behind the router"""
+    """engines behind the router; with an autoscaler, at the start"""
+    autoscaler: AutoscalerSpec | None = None
+    """what changes their number; null: nothing"""
     engine: Name = "vllm"
     engine_version: Annotated[Name, BeforeValidator(_quoted_version)] | None = None
     """release whose defaults and host time are used; null: the catalogue's newest"""
@@ -84,9 +87,14 @@ class ClusterSpec(Section):
     @property
     def engines(self) -> int:
         """Engines of all replicas, each with a scheduler."""
-        return self.data_parallel * self.replicas
+        return self.data_parallel * self.most_replicas
 
     @property
     def num_gpus(self) -> int:
-        """GPUs of all replicas."""
-        return self.split.gpus * self.replicas
+        """GPUs of all replicas, at most."""
+        return self.split.gpus * self.most_replicas
+
+    @property
+    def most_replicas(self) -> int:
+        """Replicas that there can be at once."""
+        return self.replicas if self.autoscaler is None else self.autoscaler.max_replicas

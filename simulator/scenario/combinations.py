@@ -71,6 +71,7 @@ def check_combinations(scenario: Scenario) -> None:
             f"{scheduler.policy} is not of vLLM V1, whose engines share experts; choose "
             "chunked_prefill, or more cluster.replicas"
         )
+    _check_autoscaler(scenario)
     if kv_cache.kv_offloading_size > 0:
         _check_offloading(scenario)
     if scheduler.preemption == "swap":
@@ -130,6 +131,24 @@ def _check_stages(scenario: Scenario) -> None:
         beside.append("kv_cache.kv_offloading_size")
     if beside:
         raise ValueError(f"{given} it is not simulated together with {beside[0]}; remove one")
+
+
+def _check_autoscaler(scenario: Scenario) -> None:
+    """The replicas at the start are among those that there may be."""
+    cluster = scenario.cluster
+    if cluster.autoscaler is None:
+        return
+    if cluster.data_parallel > 1:
+        raise ValueError(
+            f"cluster.data_parallel is {cluster.data_parallel}, but cluster.autoscaler changes "
+            "engines one by one; remove one of the two"
+        )
+    least, most = cluster.autoscaler.min_replicas, cluster.autoscaler.max_replicas
+    if not least <= cluster.replicas <= most:
+        raise ValueError(
+            f"cluster.replicas is {cluster.replicas}, with which cluster.autoscaler begins; it "
+            f"must be from min_replicas {least} to max_replicas {most}"
+        )
 
 
 def _check_offloading(scenario: Scenario) -> None:

@@ -60,7 +60,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
         )
     notes.extend(without_effect(scenario))
     notes.extend(_on_groups(scenario, model))
-    return Resolved(
+    resolved = Resolved(
         scenario=Scenario.from_mapping(data, scenario.base_dir),
         model=model,
         gpu=gpu,
@@ -82,6 +82,18 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
         replicate=replicate,
         notes=notes,
     )
+    scaler = scenario.cluster.autoscaler
+    if scaler is not None:
+        notes.append(
+            f"cluster.autoscaler: a new replica serves {resolved.replica_start_s:.4g} s after its "
+            f"order: {scaler.engine_start_s:g} s for the engine, the rest to read the weights"
+            + _rate_in_words(scaler.load_gb_per_s)
+        )
+    return resolved
+
+
+def _rate_in_words(gb_per_s: float | None) -> str:
+    return "" if gb_per_s is None else f" at {gb_per_s:g} GB/s"
 
 
 def _with_block_size(scenario: Scenario) -> Scenario:

@@ -52,6 +52,16 @@ class Resolved:
         return self.scenario.cluster.data_parallel > 1 and self.model.experts is not None
 
     @property
+    def replica_start_s(self) -> float:
+        """From the order of a replica to its first request: its engine starts, weights are read."""
+        scaler = self.scenario.cluster.autoscaler
+        if scaler is None:
+            return 0.0
+        rate = scaler.load_gb_per_s
+        load_s = 0.0 if rate is None else self.model.weight_bytes(1) / (rate * 1e9)
+        return scaler.engine_start_s + load_s
+
+    @property
     def usable_kv_blocks(self) -> int:
         """Blocks that a replica can hand out: one of a paged pool is a placeholder."""
         paged = self.scenario.kv_cache.allocator == "paged"

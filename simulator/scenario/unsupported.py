@@ -16,7 +16,6 @@ from simulator.scenario.overrides import Path, dotted
 # Key -> the values that mean "off" and so may stand in a file.
 KEYS: dict[str, tuple[Any, ...]] = {
     "cluster.pools": (None,),
-    "cluster.autoscaler": (None,),
     "cluster.faults": ([], None),
 }
 

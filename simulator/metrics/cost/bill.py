@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simulator.metrics.cost.energy import energy_figures
+from simulator.metrics.cost.reservation import reservation_figures
 from simulator.metrics.cost.step_time import StepTime
 from simulator.metrics.latency import Population
+from simulator.metrics.leases import overlap_s, paid
 from simulator.metrics.steps import in_window
 from simulator.recording import Recording
 
@@ -37,22 +39,21 @@ def cost_figures(
     tokens the rest, idle time in proportion.
     """
     cluster = resolved.scenario.cluster
-    gpus = cluster.num_gpus
     price = cluster.price_per_gpu_hour
     if price is None:
         price = resolved.gpu.price_per_gpu_hour
-    gpu_s = gpus * who.duration_s
+    gpu_s = cluster.split.engine_gpus * overlap_s(paid(recording), who.start_s, who.start_s + who.duration_s)
     dollars = price * gpu_s / 3600
     spent = time.by_purpose()[:, in_window(recording.steps, who)].sum(axis=1)
     prompts = float(spent[0] / spent.sum()) if spent.sum() > 0 else float("nan")
     return (
         {
-            "num_gpus": gpus,
+            "num_gpus": cluster.num_gpus,
             "gpu_hours": gpu_s / 3600,
             "price_per_gpu_hour": price,
-            "reserved_price_per_gpu_hour": cluster.reserved_price_per_gpu_hour,
             "cost": dollars,
         }
+        | reservation_figures(recording, resolved, who, price)
         | per_million(dollars, tokens_in, tokens_out)
         | {
             "prompts_share_of_cost": prompts,

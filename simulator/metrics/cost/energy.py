@@ -48,7 +48,7 @@ def energy_figures(
     share = DECODE_OF_ONE + (DECODE_OF_MANY - DECODE_OF_ONE) * np.log(batch) / np.log(MANY)
     busy_s = float(decode_s.sum() + prefill_s.sum())
     at_full_power_s = float((share * decode_s).sum()) + PREFILL * float(prefill_s.sum())
-    gpus = cluster.split.tp * cluster.split.pp
+    gpus = cluster.split.engine_gpus
     full_s = gpus * at_full_power_s + IDLE * max(gpu_s - gpus * busy_s, 0.0)
     board_j = resolved.gpu.tdp_w * full_s
     kwh = board_j * cluster.pue / JOULES_PER_KWH

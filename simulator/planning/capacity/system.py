@@ -68,6 +68,11 @@ class System:
                 "capacity needs a limit on a percentile or a mean; give one in slo, or as "
                 "--slo p99_ttft_ms=500"
             )
+        if scenario.cluster.autoscaler is not None:
+            raise InputError(
+                "capacity finds what a given number of replicas carries, which "
+                "cluster.autoscaler changes; ask with --set cluster.autoscaler=null"
+            )
         self.scenario = scenario
         self._sample = _Sample()
         self._resolved: dict[Any, Resolved] = {}

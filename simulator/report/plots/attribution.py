@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 COLOURS = dict(
     zip(
         PARTS,
-        (style.FAINT, style.PREFILL, style.STALLED, style.DECODE, "#56B4E9", "#CC79A7", style.INK),
+        (
+            style.FAINT,
+            style.KV,
+            style.PREFILL,
+            style.STALLED,
+            style.DECODE,
+            "#56B4E9",
+            "#CC79A7",
+            style.INK,
+        ),
         strict=True,
     )
 )
