@@ -51,7 +51,7 @@ class TargetScaler(_Scaler):
     that are ordered, those that start counting as 0: ceil(sum / target).
     """
 
-    policy: Literal["target"]
+    policy: Literal["target_tracking"]
     metric: Literal["concurrency", "waiting", "kv_usage", "request_rate"] = "concurrency"
     """per replica: requests running and waiting; those waiting; share of KV blocks in use;
     requests per second since the last look"""

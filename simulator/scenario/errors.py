@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from simulator.scenario.arrivals import ArrivalsSpec
+from simulator.scenario.autoscaler import AutoscalerSpec
 from simulator.scenario.cost_model import CostModelSpec
 from simulator.scenario.lengths import LengthsSpec
 from simulator.scenario.overrides import Path, dotted
@@ -27,6 +28,7 @@ _TAGS = {
     "process": _tags(ArrivalsSpec, "process"),
     "distribution": _tags(LengthsSpec, "distribution"),
     "kind": _tags(CostModelSpec, "kind"),
+    "policy": _tags(AutoscalerSpec, "policy"),
 }
 # Names that pydantic puts in the path of an error and a file does not have.
 _NOT_KEYS = frozenset(itertools.chain(*_TAGS.values(), [LognormalError.__name__]))

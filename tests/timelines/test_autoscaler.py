@@ -18,7 +18,7 @@ from simulator.scenario.autoscaler import ScheduledScaler, TargetScaler
 
 def target(**more):
     return TargetScaler.model_validate(
-        {"policy": "target", "target": 3.0, "poll_interval_s": 10.0, "max_replicas": 3,
+        {"policy": "target_tracking", "target": 3.0, "poll_interval_s": 10.0, "max_replicas": 3,
          "scale_down_stabilization_s": 0.0} | more
     )  # fmt: skip
 
@@ -225,7 +225,7 @@ def test_the_bill_is_that_of_the_leases():
         resolved(
             "cluster.price_per_gpu_hour=3.6",
             "cluster.reserved_price_per_gpu_hour=2.16",
-            "cluster.autoscaler={policy: target, target: 3.0, max_replicas: 3}",
+            "cluster.autoscaler={policy: target_tracking, target: 3.0, max_replicas: 3}",
         ),
     )
     assert summary["gpu_hours"] == pytest.approx(64 / 3600)

@@ -42,7 +42,9 @@ def cost_figures(
     price = cluster.price_per_gpu_hour
     if price is None:
         price = resolved.gpu.price_per_gpu_hour
-    gpu_s = cluster.split.engine_gpus * overlap_s(paid(recording), who.start_s, who.start_s + who.duration_s)
+    gpu_s = cluster.split.engine_gpus * overlap_s(
+        paid(recording), who.start_s, who.start_s + who.duration_s
+    )
     dollars = price * gpu_s / 3600
     spent = time.by_purpose()[:, in_window(recording.steps, who)].sum(axis=1)
     prompts = float(spent[0] / spent.sum()) if spent.sum() > 0 else float("nan")

@@ -70,7 +70,28 @@ REFUSED = {
     "cluster.faults=[{at_s: 3}]": ["cluster.faults is not supported by servecast 0.1"],
     "cluster.pipeline_parallel=0": ["cluster.pipeline_parallel is 0", "at least 1"],
     "cluster.pools={prefill: {}}": ["cluster.pools is not supported"],
-    "cluster.autoscaler={max: 3}": ["cluster.autoscaler is not supported"],
+    "cluster.autoscaler={policy: target_tracking, target: 5}": ["cluster.autoscaler.max_replicas"],
+    "cluster.autoscaler={policy: target_tracking, target: 0, max_replicas: 3}": [
+        "autoscaler.target"
+    ],
+    "cluster.autoscaler={policy: target_tracking, target: 5, min_replicas: 4, max_replicas: 3}": [
+        "min_replicas is 4, more than max_replicas 3"
+    ],
+    "cluster.autoscaler={policy: target_tracking, target: 5, min_replicas: 2, max_replicas: 3}": [
+        "cluster.replicas is 1",
+        "from min_replicas 2 to max_replicas 3",
+    ],
+    "cluster.autoscaler={policy: schedule, max_replicas: 3, points: [[5, 1]]}": [
+        "the first time must be 0"
+    ],
+    "cluster.autoscaler={policy: schedule, max_replicas: 3, points: [[0, 4]]}": [
+        "asks for 4 replicas"
+    ],
+    "cluster.autoscaler={policy: schedule, max_replicas: 3, points: [[0, 1]], period_s: 0}": [
+        "period_s"
+    ],
+    "cluster.autoscaler={policy: guess, max_replicas: 3}": ["target", "schedule"],
+    "cluster.pue=0.9": ["cluster.pue"],
     "workload.arrivals={process: mmpp, rate: 1, burst_factor: 5, burst_share: 0.5, burst_s: 9}": [
         "bursts of 5 times the mean rate for 0.5 of the time",
         "at most 1",
