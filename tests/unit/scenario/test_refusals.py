@@ -90,6 +90,8 @@ REFUSED = {
     "cluster.autoscaler={policy: schedule, max_replicas: 3, points: [[0, 1]], period_s: 0}": [
         "period_s"
     ],
+    "cluster.autoscaler={policy: target_tracking, target: 5, max_replicas: 3}; "
+    "cluster.data_parallel=2": ["cluster.data_parallel is 2", "cluster.autoscaler"],
     "cluster.autoscaler={policy: guess, max_replicas: 3}": ["target", "schedule"],
     "cluster.pue=0.9": ["cluster.pue"],
     "workload.arrivals={process: mmpp, rate: 1, burst_factor: 5, burst_share: 0.5, burst_s: 9}": [
