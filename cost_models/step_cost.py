@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cost_models import kernel
 from cost_models.errors import InputError
@@ -80,6 +80,28 @@ class Batch(NamedTuple):
         )
 
 
+class Frontend(NamedTuple):
+    """The API server in front of an engine.
+
+    Attributes
+    ----------
+    wait_s : of a request, however many there are.
+    busy_s_per_token : of a prompt, while the prompts after it wait.
+    """
+
+    wait_s: float = 0.0
+    busy_s_per_token: float = 0.0
+
+    def alone_s(self, prompt_tokens: ArrayLike) -> NDArray[np.float64]:
+        """Seconds of requests that wait for no other."""
+        tokens = np.asarray(prompt_tokens, dtype=np.float64)
+        seconds: NDArray[np.float64] = self.wait_s + tokens * self.busy_s_per_token
+        return seconds
+
+
+NO_FRONTEND = Frontend()
+
+
 @dataclass(frozen=True)
 class OpTime:
     """One operation of a step, summed over the layers, on one GPU.
@@ -142,12 +164,12 @@ class StepCost:
     Attributes
     ----------
     form : the model of cost behind it.
-    per_request_s : seconds in the API server before a request is in the engine's queue.
+    frontend : what a request passes before it is in the engine's queue.
     """
 
-    def __init__(self, form: CostForm, per_request_s: float = 0.0):
+    def __init__(self, form: CostForm, frontend: Frontend = NO_FRONTEND):
         self.form = form
-        self.per_request_s = per_request_s
+        self.frontend = frontend
 
     @classmethod
     def linear(cls, t_mem_s: float, t_flop_s_per_token: float, t_seq_s: float = 0.0) -> StepCost:
@@ -250,7 +272,7 @@ class StepCost:
                 effects.less(beyond, without),
                 async_scheduling,
             ),
-            host_time.per_request_s,
+            Frontend(host_time.per_request_s, host_time.per_prompt_token_s),
         )
 
     @property

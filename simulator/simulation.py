@@ -298,7 +298,7 @@ def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False)
         cost=cost,
         compose=load_policy(entry_of(scenario), scenario.base_dir),
         replicas=scenario.cluster.engines,
-        frontend_s=resolved.cost.per_request_s,
+        frontend=resolved.cost.frontend,
         order=make_order(
             scheduler.order,
             requests,

@@ -14,6 +14,7 @@ import simpy
 
 from cost_models import StepCost
 from cost_models.kernel import CostTables
+from cost_models.step_cost import NO_FRONTEND, Frontend
 from simulator.cluster.autoscaler import Autoscaler
 from simulator.cluster.clients import sender
 from simulator.cluster.routers import ROUTERS
@@ -104,7 +105,7 @@ def fleet(
     cost: CostTables | None = None,
     events: bool = False,
     coast: bool = True,
-    frontend_s: float = 0.0,
+    frontend: Frontend = NO_FRONTEND,
     ttft_limit_s: Any = None,
     preferred_sizes: Sequence[int] = (),
     stage_shares: Sequence[float] = (),
@@ -135,7 +136,7 @@ def fleet(
         cost=StepCost.linear(*step_s).tables(64, 64) if cost is None else cost,
         compose=policy,
         replicas=replicas,
-        frontend_s=frontend_s,
+        frontend=frontend,
         order=make_order(order, requests, ttft_limit_s=ttft_limit_s),
         reserves_declared=static,
         oracle=allocator == "contiguous_oracle",

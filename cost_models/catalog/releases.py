@@ -18,8 +18,9 @@ class HostTime(BaseModel):
     """The engine's own time, outside the GPU.
 
     With synchronous scheduling a step takes gpu + host; with asynchronous scheduling
-    max(gpu + gap, host).  A request waits `per_request_s` for the API server (HTTP,
-    tokeniser) before it is in the engine's queue.
+    max(gpu + gap, host).  A request passes the API server before it is in the engine's
+    queue: `per_request_s` (HTTP, processes' messages), however many there are, and
+    `per_prompt_token_s` (tokeniser, blocks' hashes), one request after the other.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,6 +29,7 @@ class HostTime(BaseModel):
     per_seq_s: float = Field(ge=0)
     gap_s: float = Field(gt=0)
     per_request_s: float = Field(default=0.0, ge=0)
+    per_prompt_token_s: float = Field(default=0.0, ge=0)
     source: str
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cost_models.jit import njit
 from cost_models.kernel import CostTables
+from cost_models.step_cost import NO_FRONTEND, Frontend
 from simulator.engine.advance import LOG_FULL, Compose
 from simulator.engine.allocate import allocate, empty_caches, limits_record
 from simulator.engine.compiled import runner
@@ -42,11 +43,23 @@ from simulator.workload.requests import Requests
 
 
 @njit
-def put_in_inbox(engine: Engine, rows: NDArray[np.int64], replicas: NDArray[np.int64]) -> None:
-    """Hand requests, in order of arrival, to the inboxes of their replicas."""
+def put_in_inbox(
+    engine: Engine,
+    rows: NDArray[np.int64],
+    replicas: NDArray[np.int64],
+    frontend: Frontend,
+    free_s: NDArray[np.float64],
+) -> None:
+    """Hand requests, in order of arrival, through the API servers to their replicas' inboxes.
+
+    `free_s` is when each replica's server has dealt with the prompts before.
+    """
     for k in range(rows.shape[0]):
         request = engine.requests[rows[k]]
         replica = engine.replicas[replicas[k]]
+        begun_s = max(request.arrival_s, free_s[replicas[k]])
+        free_s[replicas[k]] = begun_s + request.prompt_tokens * frontend.busy_s_per_token
+        request.arrival_s = free_s[replicas[k]] + frontend.wait_s
         request.replica = replicas[k]
         request.next = NOBODY
         if replica.inbox_head == NOBODY:
@@ -67,7 +80,7 @@ class Fleet:
     cost : prices of a step.
     compose : the policy, see `simulator.engine.verbs`.
     replicas : their number.
-    frontend_s : between the arrival of a request and its engine's queue (HTTP, tokeniser).
+    frontend : the API server of each replica, between a request's arrival and its queue.
     order : in which the queue is served, see `simulator.schedulers.orders`.
     reserves_declared : the policy reserves prompt + max_tokens, so that a request for which
         the pool is too small could never start.
@@ -88,7 +101,7 @@ class Fleet:
         cost: CostTables,
         compose: Compose,
         replicas: int = 1,
-        frontend_s: float = 0.0,
+        frontend: Frontend = NO_FRONTEND,
         order: Order = ARRIVAL_ORDER,
         reserves_declared: bool = False,
         oracle: bool = False,
@@ -98,7 +111,8 @@ class Fleet:
         events: bool = False,
     ) -> None:
         self.requests = requests
-        self.frontend_s = frontend_s
+        self.frontend = frontend
+        self._frontend_free_s = np.zeros(replicas)
         self.oracle = oracle
         self._sent_s = requests.arrival_s.copy()
         self.engine = allocate(
@@ -215,15 +229,13 @@ class Fleet:
 
     def deliver(self, rows: NDArray[np.int64], replicas: NDArray[np.int64]) -> None:
         """Hand over requests, in order of arrival, each to its replica."""
-        if self.frontend_s > 0.0:
-            self.engine.requests["arrival_s"][rows] += self.frontend_s
-        put_in_inbox(self.engine, rows, replicas)
+        put_in_inbox(self.engine, rows, replicas, self.frontend, self._frontend_free_s)
 
     def deliver_at(self, row: int, replica: int, arrival_s: float) -> None:
         """Hand over one request at the time when it really arrives."""
-        self.engine.requests["arrival_s"][row] = arrival_s + self.frontend_s
+        self.engine.requests["arrival_s"][row] = arrival_s
         self._sent_s[row] = arrival_s
-        put_in_inbox(self.engine, np.array([row]), np.array([replica]))
+        self.deliver(np.array([row]), np.array([replica]))
 
     def advance(self, until: float, *, stop_at_end: bool = False) -> bool:
         """Run to `until` (seconds); with `stop_at_end`, only to the next end of a request.
@@ -295,7 +307,7 @@ class Fleet:
             result = replace(result, reservations=reservations)
         if self.leases is not None:
             result = replace(result, leases=self.leases.until(end_s))
-        if self.frontend_s == 0.0:
+        if not any(self.frontend):
             return result
         outcome = result.outcome
         sent_s = np.where(outcome.replica == NOBODY, outcome.arrival_s, self._sent_s)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
+from cost_models.step_cost import Frontend
 from simulator.metrics.latency import Rows
 from simulator.metrics.leases import covered_s, starting
 from simulator.recording import FINISHED, Recording
@@ -75,7 +76,7 @@ class Attribution:
 def attribute(recording: Recording, resolved: Resolved) -> Attribution:
     """Split the latency of every finished request.
 
-    - ``queue``: arrival to the first step, less the API server's time.  Of it, ``cold_start``
+    - ``queue``: arrival to the first step, less the API server's time for the request.  Of it, ``cold_start``
       is the time in which some replica had been ordered and was not ready yet: as long as
       that lasts, the fleet is smaller than the autoscaler has found it should be.
     - Of a step's GPU time, ``decode_weights`` is what its decodes would take alone at a
@@ -99,7 +100,7 @@ def attribute(recording: Recording, resolved: Resolved) -> Attribution:
         lost = _Lost(
             np.searchsorted(rows, losses.request[mine]), losses.from_s[mine], losses.until_s[mine]
         )
-        _attribute_replica(result, recording, clocks[r], rows, lost, resolved.cost.per_request_s)
+        _attribute_replica(result, recording, clocks[r], rows, lost, resolved.cost.frontend)
     return result
 
 
@@ -203,7 +204,7 @@ def _attribute_replica(
     clock: _Clock,
     rows: NDArray[np.int64],
     lost: _Lost,
-    frontend_s: float,
+    frontend: Frontend,
 ) -> None:
     outcome, requests = recording.outcome, recording.requests
     if not len(rows):
@@ -211,7 +212,7 @@ def _attribute_replica(
     arrival, admitted = outcome.arrival_s[rows], outcome.admitted_s[rows]
     first, last = outcome.first_token_s[rows], outcome.finished_s[rows]
     ttft, decode = np.zeros((len(rows), len(PARTS))), np.zeros((len(rows), len(PARTS)))
-    before = np.minimum(frontend_s, admitted - arrival)
+    before = np.minimum(frontend.alone_s(requests.prompt_tokens[rows]), admitted - arrival)
     ttft[:, QUEUE] = admitted - arrival - before
     if recording.leases is not None:
         cold_s = covered_s(starting(recording), arrival + before, admitted)

@@ -29,13 +29,14 @@ def step_cost(
         No calibration, a table that ends too early, or code of the user that fails.
     """
     from cost_models.scaled import ScaledForm
-    from cost_models.step_cost import StepCost  # loads Numba
+    from cost_models.step_cost import Frontend, StepCost  # loads Numba
 
     cost = _unscaled(scenario, model, gpu, max_num_seqs, max_model_len, async_scheduling)
     factor = scenario.cost_model.time_scale
     if factor == 1.0:
         return cost
-    return StepCost(ScaledForm(cost.form, factor), cost.per_request_s * factor)
+    frontend = Frontend(*(seconds * factor for seconds in cost.frontend))
+    return StepCost(ScaledForm(cost.form, factor), frontend)
 
 
 def _unscaled(

@@ -23,7 +23,7 @@ def test_the_hosts_time_is_the_files(mapping: dict[str, Any], tmp_path: Path) ->
     (tmp_path / "host.json").write_text(json.dumps(HOST))
     theirs, mine = own(mapping, tmp_path), own(mapping, tmp_path, host="host.json")
     price = resolve(mine).cost
-    assert price.per_request_s == 0.5
+    assert price.frontend.wait_s == 0.5
     # The next step may start 20 ms after this one, in place of the release's 0.45 ms.
     longer_s = price.step([128]).host_s - resolve(theirs).cost.step([128]).host_s
     assert longer_s == pytest.approx(0.02 - 0.00045)
