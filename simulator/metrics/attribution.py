@@ -76,9 +76,10 @@ class Attribution:
 def attribute(recording: Recording, resolved: Resolved) -> Attribution:
     """Split the latency of every finished request.
 
-    - ``queue``: arrival to the first step, less the API server's time for the request.  Of it, ``cold_start``
-      is the time in which some replica had been ordered and was not ready yet: as long as
-      that lasts, the fleet is smaller than the autoscaler has found it should be.
+    - ``queue``: arrival to the first step, less the API server's time for the request.  Of
+      it, ``cold_start`` is the time in which some replica had been ordered and was not ready
+      yet: as long as that lasts, the fleet is smaller than the autoscaler has found it should
+      be.
     - Of a step's GPU time, ``decode_weights`` is what its decodes would take alone at a
       context of one token, ``decode_kv`` what their contexts add to that, and the rest is
       its prefills': the time of the step less that of the same step without prefills.
