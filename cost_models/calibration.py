@@ -199,6 +199,12 @@ def own(paths: Collection[Path], gpu: str, engine: str) -> dict[str, Calibration
     return found
 
 
+def report_of(gpu: str, engine: str, dtype: str) -> tuple[list[str], dict[str, Any]]:
+    """Versions of a shipped calibration's tables, and the report of its error."""
+    data = files.read_json(ROOT / file_name(gpu, engine, dtype))
+    return sorted(set(data["versions"].values())), dict(data["report"])
+
+
 @lru_cache(maxsize=64)
 def without_grids(gpu: str, engine: str, dtype: str) -> Calibration:
     """A shipped calibration's fits alone, which are read much faster."""

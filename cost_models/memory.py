@@ -118,22 +118,7 @@ def kv_budget(
     block = block_size or known.block_size
     sums = []
     for stage in stage_models(model, split.pp):
-        lines = [
-            (f"{gpu.name}: {share:g} of CUDA-visible memory", int(share * gpu.cuda_visible_bytes)),
-            (
-                f"weights ({model.weight_dtype}, 1 of {split.gpus} ranks)",
-                -split.weight_bytes(stage),
-            ),
-            ("CUDA and libraries", -NON_TORCH_BYTES),
-            (
-                f"peak activations ({tokens} tokens, {seqs} sequences)",
-                -activation_bytes(stage, split, tokens, seqs),
-            ),
-        ]
-        if split.gpus > 1:
-            lines.append(("communication buffers", -COMMUNICATION_BYTES))
-        if known.cuda_graph_memory_counted:
-            lines.append(("CUDA graphs", -CUDA_GRAPH_BYTES_PER_LAYER * stage.num_layers))
+        lines = _lines(stage, gpu, split, known, share, tokens, seqs)
         rest = sum(amount for _, amount in lines)
         block_bytes = block * stage.kv_bytes_per_token(split.tp)
         sums.append((rest // block_bytes, rest, block_bytes, lines))
@@ -147,6 +132,36 @@ def kv_budget(
         kv_bytes_per_token=block_bytes // block,
         lines=tuple(lines),
     )
+
+
+def _lines(
+    stage: Model,
+    gpu: Gpu,
+    split: Parallelism,
+    known: EngineDefaults,
+    share: float,
+    tokens: int,
+    seqs: int,
+) -> list[tuple[str, int]]:
+    """(label, bytes) of a GPU's memory, and what is taken away for other than the KV cache."""
+    free = known.utilization_of == "free"
+    taken = 1.0 if free else share
+    lines = [
+        (f"{gpu.name}: {taken:g} of CUDA-visible memory", int(taken * gpu.cuda_visible_bytes)),
+        (f"weights ({stage.weight_dtype}, 1 of {split.gpus} ranks)", -split.weight_bytes(stage)),
+        ("CUDA and libraries", -NON_TORCH_BYTES),
+    ]
+    if known.utilization_of != "static":
+        activations = activation_bytes(stage, split, tokens, seqs)
+        lines.append((f"peak activations ({tokens} tokens, {seqs} sequences)", -activations))
+    if split.gpus > 1:
+        lines.append(("communication buffers", -COMMUNICATION_BYTES))
+    if known.cuda_graph_memory_counted:
+        lines.append(("CUDA graphs", -CUDA_GRAPH_BYTES_PER_LAYER * stage.num_layers))
+    if free:
+        left = max(0, sum(amount for _, amount in lines))
+        lines.append((f"{1 - share:.2g} of what is free", -int((1 - share) * left)))
+    return lines
 
 
 def _heaviest(model: Model, split: Parallelism) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,7 +49,10 @@ def read_host_time(path: Path) -> HostTime:
 
 
 class BatchLimits(BaseModel):
-    """Default batch limits of one class of GPUs; the first class that holds a GPU counts."""
+    """Defaults of one class of GPUs; the first class that holds a GPU counts.
+
+    `gpu_memory_utilization` takes the place of the release's where it follows the GPU.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,6 +60,7 @@ class BatchLimits(BaseModel):
     not_a100: bool = False
     max_num_batched_tokens: int = Field(gt=0)
     max_num_seqs: int = Field(gt=0)
+    gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
 
 
 class Release(BaseModel):
@@ -66,6 +70,7 @@ class Release(BaseModel):
 
     version: str
     gpu_memory_utilization: float = Field(gt=0, le=1)
+    utilization_of: Literal["total", "static", "free"] = "total"
     cuda_graph_memory_counted: bool
     async_scheduling: bool
     enable_prefix_caching: bool
@@ -95,7 +100,9 @@ class EngineDefaults:
     ----------
     engine, version : the engine and the catalogue release that these come from.
     max_num_seqs, max_num_batched_tokens : batch limits of its API server on this GPU.
-    gpu_memory_utilization : share of the GPU's memory that the engine may take.
+    gpu_memory_utilization : share of the GPU's memory that the engine may take ...
+    utilization_of : ... for all that it holds (total), for weights and KV cache alone
+        (static), or for the KV cache, of what the rest leaves free (free).
     cuda_graph_memory_counted : the KV cache is made smaller by the CUDA graphs.
     async_scheduling : the next step is scheduled while the GPU works on this one.
     enable_prefix_caching, watermark, scheduler_reserve_full_isl, block_size : of the
@@ -112,6 +119,7 @@ class EngineDefaults:
     max_num_seqs: int
     max_num_batched_tokens: int
     gpu_memory_utilization: float
+    utilization_of: str
     cuda_graph_memory_counted: bool
     async_scheduling: bool
     enable_prefix_caching: bool
@@ -171,6 +179,8 @@ def engine_defaults(engine: str, version: str | None, gpu: Gpu) -> EngineDefault
         if memory_gib >= entry.min_memory_gib and not (entry.not_a100 and gpu.is_a100)
     )
     shared = release.model_dump(exclude={"batch_limits", "host"})
+    if limits.gpu_memory_utilization is not None:
+        shared["gpu_memory_utilization"] = limits.gpu_memory_utilization
     return EngineDefaults(
         engine=engine,
         max_num_seqs=limits.max_num_seqs,

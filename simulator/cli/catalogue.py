@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 
@@ -168,32 +169,25 @@ def _traces() -> Table:
     return table
 
 
-def _calibrations() -> Table:
-    from cost_models import calibration, experts, latent
+def _calibrations() -> Group:
+    from rich.console import Group
+
+    from cost_models import calibration, latent
 
     table = _table(
         "Calibrations: mean and 95th percentile error of kernels left out of the fit, %",
         "name", "versions", ">GEMM", ">decode attention", ">prefill attention",
     )  # fmt: skip
     for gpu, engine, dtype in calibration.shipped():
-        found = calibration.load(gpu, engine, dtype)
-        report = found.report
+        versions, report = calibration.report_of(gpu, engine, dtype)
         decodes = [facts for name, facts in report.items() if name.startswith("decode")]
         table.add_row(
             f"{gpu} {engine} {dtype}",
-            ", ".join(sorted(set(found.versions.values()))),
+            ", ".join(versions),
             _error(report["gemm"], "left-out widths", "roofline"),
             "; ".join(_error(facts, "left-out sizes", "roofline") for facts in decodes),
             _error(report.get("prefill attention", {}), "fit"),
         )
-    for gpu, engine, dtype, layer in experts.shipped():
-        what = _error(layer.report, "left-out tokens", "left-out shapes", "roofline")
-        table.add_row(f"{gpu} {engine} experts {dtype}", "", what, "", "")
-        if layer.dealt_out is not None:
-            what = _error(layer.report, "left-out shapes, dealt out")
-            table.add_row(
-                f"{gpu} {engine} experts {dtype}, other shapes dealt out", "", what, "", ""
-            )
     for gpu, engine, dtype, cache in latent.shipped():
         table.add_row(
             f"{gpu} {engine} mla {dtype}",
@@ -201,6 +195,23 @@ def _calibrations() -> Table:
             "",
             _error(cache.report["decode attention"], "left-out sizes", "roofline"),
             _error(cache.report["prefill attention"], "fit"),
+        )
+    return Group(table, _expert_calibrations())
+
+
+def _expert_calibrations() -> Table:
+    from cost_models import experts
+
+    table = _table(
+        "Experts: of tokens left out of a table, of shapes left out of the fit that others take, %",
+        "name", ">tokens", ">shapes", ">shapes, dealt out",
+    )  # fmt: skip
+    for gpu, engine, dtype, layer in experts.shipped():
+        table.add_row(
+            f"{gpu} {engine} experts {dtype}",
+            _error(layer.report, "left-out tokens"),
+            _error(layer.report, "left-out shapes", "roofline"),
+            _error(layer.report, "left-out shapes, dealt out"),
         )
     return table
 

@@ -37,8 +37,8 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
     InputError
         Unknown names, a model that does not fit, or limits that contradict each other.
     """
-    scenario = _with_block_size(scenario)
     model, gpu, defaults = _look_up(scenario)
+    scenario = _with_block_size(scenario, defaults)
     notes = list(model.notes)
     limits = fill_batch_limits(scenario.scheduler, defaults, gpu, notes)
     size = size_kv_cache(scenario, model, gpu, defaults, limits, notes)
@@ -59,6 +59,7 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
             "output; a static engine is built for one"
         )
     notes.extend(without_effect(scenario))
+    notes.extend(_on_engine(scenario))
     notes.extend(_on_groups(scenario, model))
     resolved = Resolved(
         scenario=Scenario.from_mapping(data, scenario.base_dir),
@@ -96,11 +97,11 @@ def _rate_in_words(gb_per_s: float | None) -> str:
     return "" if gb_per_s is None else f" at {gb_per_s:g} GB/s"
 
 
-def _with_block_size(scenario: Scenario) -> Scenario:
-    """Tokens of a block: 16 as vLLM has them; the radix cache of SGLang goes token by token."""
+def _with_block_size(scenario: Scenario, defaults: EngineDefaults) -> Scenario:
+    """Tokens of a block as the engine has them; SGLang's radix cache goes token by token."""
     if scenario.kv_cache.block_size is not None:
         return scenario
-    tokens = 1 if scenario.scheduler.policy == "sglang" else 16
+    tokens = 1 if scenario.scheduler.policy == "sglang" else defaults.block_size
     return scenario.with_overrides([f"kv_cache.block_size={tokens}"])
 
 
@@ -177,6 +178,22 @@ def _fill_engine_settings(
                 f"{section}.{key}: {'on' if data[section][key] else 'off'}, "
                 + (f"the default of {release}" if modern else reason or "unless asked for")
             )
+
+
+OWN_POLICY = {"sglang": "sglang", "trtllm": None}  # the scheduler of other engines than vLLM
+
+
+def _on_engine(scenario: Scenario) -> Iterator[str]:
+    """What of an engine is simulated, where its scheduler is not the one that runs."""
+    engine, policy = scenario.cluster.engine, scenario.scheduler.policy
+    if engine not in OWN_POLICY or policy == OWN_POLICY[engine]:
+        return
+    own = OWN_POLICY[engine]
+    remedy = f"scheduler.policy {own} is its own" if own else "its own is not simulated"
+    yield (
+        f"cluster.engine: kernels, memory and defaults of {engine}, under the scheduler "
+        f"{policy}; {remedy}"
+    )
 
 
 def _on_groups(scenario: Scenario, model: Model) -> Iterator[str]:

@@ -31,7 +31,9 @@ def scenario(row: Measured, folder: Path, host: Path | None = None) -> Scenario:
         "max_num_batched_tokens": row.max_num_batched_tokens,
         "enable_chunked_prefill": row.enable_chunked_prefill,
     }
-    if row.async_scheduling is not None:
+    if row.engine == "sglang":
+        scheduler["policy"] = "sglang"
+    elif row.async_scheduling is not None:
         scheduler["async_scheduling"] = row.async_scheduling
     if row.load == "batch":
         scheduler["max_num_seqs"] = max(int(row.load_value), row.max_num_seqs or 0)

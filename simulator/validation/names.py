@@ -102,6 +102,7 @@ def kv_dtype(text: str) -> str:
 def engine(text: str) -> str:
     """Catalogue name of an engine."""
     name = text.split("(")[0].strip().lower()
+    name = "trtllm" if name in ("tensorrt-llm", "tensorrt_llm") else name
     if name not in catalog.names("engines"):
         raise CannotSimulateError(f"engine {name or 'unknown'} is not in the catalogue")
     return name
