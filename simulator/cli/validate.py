@@ -83,6 +83,7 @@ def validate(
             "rows": [prediction.as_dict() for prediction in scores.predictions],
             "groups": groups,
             "left_out": scores.left_out,
+            "doubts": [[*group, reason] for group, reason in scores.doubts.items()],
         }
         typer.echo(json.dumps(facts, indent=1, ensure_ascii=False))
     else:
@@ -121,6 +122,8 @@ def _print(scores: Scores, groups: list[dict[str, Any]]) -> None:
                     table.add_row("", "", "", "  AIConfigurator", *theirs, style="dim")
         console.print(table, highlight=False)
         console.print("bias is the mean signed error; median and p90 are of its size", style="dim")
+    for group, reason in scores.doubts.items():
+        console.print(f"{' '.join(group)}: {reason}", highlight=False, soft_wrap=True)
     left_out = sum(scores.left_out.values())
     console.print(
         f"rows simulated: {len(scores.predictions)}, left out: {left_out}", highlight=False

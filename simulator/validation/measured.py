@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 class CannotSimulateError(Exception):
@@ -44,6 +44,7 @@ class Measured:
     num_requests : None takes ten times the load.
     async_scheduling : None is the release's default.
     results : by the names of `METRICS`.
+    doubt : why the figures cannot be those of the conditions told, see `plausibility`.
     """
 
     where: str
@@ -69,13 +70,14 @@ class Measured:
     num_gpu_blocks: int | None = None
     max_model_len: int | None = None
     gpu_memory_utilization: float | None = None
-    notes: tuple[str, ...] = field(default=())
+    doubt: str = ""
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Rows are summed up by engine release, GPU and model."""
+        """Rows are summed up by engine release, GPU and model, doubtful ones apart."""
         release = f"{self.engine} {self.engine_version or ''}".strip()
-        return release, self.gpu, f"{self.model} {self.weight_dtype}"
+        doubtful = ", doubtful" if self.doubt else ""
+        return release, self.gpu, f"{self.model} {self.weight_dtype}{doubtful}"
 
     @property
     def conditions(self) -> str:

@@ -16,6 +16,7 @@ from simulator.errors import InputError
 from simulator.simulation import simulate
 from simulator.validation.conditions import scenario
 from simulator.validation.measured import METRICS, CannotSimulateError, Measured
+from simulator.validation.plausibility import with_doubts
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Prediction:
             "measured": self.row.results,
             "predicted": self.predicted,
             "error_pct": self.errors_pct,
+            "doubt": self.row.doubt,
             "aiconfigurator": self.aiconfigurator,
         }
 
@@ -63,6 +65,12 @@ class Scores:
 
     predictions: tuple[Prediction, ...]
     left_out: dict[str, int]  # reason -> rows
+
+    @property
+    def doubts(self) -> dict[tuple[str, str, str], str]:
+        """Groups whose figures contradict their conditions, and how."""
+        rows = (prediction.row for prediction in self.predictions)
+        return {row.group: row.doubt for row in rows if row.doubt}
 
 
 def predict(row: Measured, host: Path | None = None) -> Prediction:
@@ -89,7 +97,7 @@ def validate(
     """Predictions of all rows that can be simulated, and why the others cannot."""
     predictions: list[Prediction] = []
     left_out: dict[str, int] = defaultdict(int)
-    for index, row in enumerate(rows):
+    for index, row in enumerate(with_doubts(rows)):
         if progress is not None:
             progress(index)
         try:
