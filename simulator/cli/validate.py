@@ -122,8 +122,8 @@ def _print(scores: Scores, groups: list[dict[str, Any]]) -> None:
                     table.add_row("", "", "", "  AIConfigurator", *theirs, style="dim")
         console.print(table, highlight=False)
         console.print("bias is the mean signed error; median and p90 are of its size", style="dim")
-    for group, reason in scores.doubts.items():
-        console.print(f"{' '.join(group)}: {reason}", highlight=False, soft_wrap=True)
+    for who, reason in scores.doubts.items():
+        console.print(f"{' '.join(who)}: {reason}", highlight=False, soft_wrap=True)
     left_out = sum(scores.left_out.values())
     console.print(
         f"rows simulated: {len(scores.predictions)}, left out: {left_out}", highlight=False
