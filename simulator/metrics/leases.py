@@ -34,6 +34,16 @@ def starting(recording: Recording) -> Spans:
     return leases.ordered_s, _or_end(until_s, recording)
 
 
+def serving(recording: Recording) -> Spans:
+    """When each replica took new requests."""
+    leases = recording.leases
+    if leases is None:
+        return paid(recording)
+    ready = ~np.isnan(leases.ready_s)
+    until_s = np.where(np.isnan(leases.drained_s), leases.released_s, leases.drained_s)
+    return leases.ready_s[ready], _or_end(until_s, recording)[ready]
+
+
 def _or_end(times: Floats, recording: Recording) -> Floats:
     return np.where(np.isnan(times), recording.end_s, times)
 

@@ -31,8 +31,8 @@ class _Scaler(Section):
     """between two looks at the load; 15 s in Kubernetes"""
     engine_start_s: NonNegative = 58.0
     """from the order of a replica to its first request, without reading the weights"""
-    load_gb_per_s: Positive | None = 1.3
-    """rate at which a replica's weights are read, 10^9 bytes/s; null: they are there"""
+    load_gb_per_s: Positive = 1.3
+    """rate at which a replica's weights are read, 10^9 bytes/s; 1e9 and they are there at once"""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:

@@ -87,14 +87,10 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
     if scaler is not None:
         notes.append(
             f"cluster.autoscaler: a new replica serves {resolved.replica_start_s:.4g} s after its "
-            f"order: {scaler.engine_start_s:g} s for the engine, the rest to read the weights"
-            + _rate_in_words(scaler.load_gb_per_s)
+            f"order: {scaler.engine_start_s:g} s for the engine, the rest to read the weights at "
+            f"{scaler.load_gb_per_s:g} GB/s"
         )
     return resolved
-
-
-def _rate_in_words(gb_per_s: float | None) -> str:
-    return "" if gb_per_s is None else f" at {gb_per_s:g} GB/s"
 
 
 def _with_block_size(scenario: Scenario, defaults: EngineDefaults) -> Scenario:

@@ -57,9 +57,7 @@ class Resolved:
         scaler = self.scenario.cluster.autoscaler
         if scaler is None:
             return 0.0
-        rate = scaler.load_gb_per_s
-        load_s = 0.0 if rate is None else self.model.weight_bytes(1) / (rate * 1e9)
-        return scaler.engine_start_s + load_s
+        return scaler.engine_start_s + self.model.weight_bytes(1) / (scaler.load_gb_per_s * 1e9)
 
     @property
     def usable_kv_blocks(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import e2el_s, ttft_s
+from simulator.metrics.leases import count_over_time, paid, serving
 from simulator.recording import FINISHED, Recording
 from simulator.report.plots import style
 from simulator.report.plots.distributions import LEAST_SHARE, cumulative, gaps_above
@@ -97,8 +98,27 @@ def load(recording: Recording) -> Data:
                 "y": _axis("percent", min(max(float(held.max()) * 1.3, 5.0), 100.0)),
                 "series": [_series("KV cache", style.KV, "area", start, held)],
             },
+            *_replicas(recording),
         ],
     }
+
+
+def _replicas(recording: Recording) -> list[Data]:
+    """A panel of the replicas over time, where their number changes."""
+    if recording.leases is None:
+        return []
+    there = [
+        ("paid for", style.STALLED, *count_over_time(paid(recording))),
+        ("serving", style.DECODE, *count_over_time(serving(recording))),
+    ]
+    return [
+        {
+            "title": "Replicas",
+            "height": 70,
+            "y": _axis("count", float(there[0][3].max()) * 1.1),
+            "series": [_series(name, colour, "line", x, y) for name, colour, x, y in there],
+        }
+    ]
 
 
 def gaps(recording: Recording) -> Data:

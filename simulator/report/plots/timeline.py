@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from simulator.metrics.latency import e2el_s
+from simulator.metrics.leases import count_over_time, paid, serving
 from simulator.recording import FINISHED, Recording
 from simulator.report.plots import style
 from simulator.report.plots.series import (
@@ -66,7 +67,8 @@ def plot_timeline(result: Result, window: Window | None = None, replica: int = 0
 
 
 def plot_load(result: Result) -> Figure:
-    """Running and waiting requests and KV cache usage over the whole run, all replicas."""
+    """Running and waiting requests and KV cache usage over the whole run, all replicas; and
+    their number, where that changes."""
     recording = result.recording
     edges = np.linspace(0.0, max(recording.end_s, 1e-9), COLUMNS + 1)
     middle = (edges[1:] + edges[:-1]) / 2
@@ -80,8 +82,13 @@ def plot_load(result: Result) -> Figure:
         },
     )
     usable = max(recording.usable_kv_blocks * recording.replicas, 1)
-    figure = style.new_figure(10, 4.2)
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+    scaled = recording.leases is not None
+    figure = style.new_figure(10, 5.2 if scaled else 4.2)
+    top, *more, bottom = figure.subplots(
+        2 + scaled, 1, sharex=True, height_ratios=[2, 1, 1] if scaled else [2, 1]
+    )
+    for axes in more:
+        _draw_replicas(axes, recording)
     top.plot(middle, means["running"], color=style.DECODE, linewidth=1.4, label="running")
     top.plot(
         middle, waiting_at(recording, middle), color=style.STALLED, linewidth=1.2, label="waiting"
@@ -90,7 +97,7 @@ def plot_load(result: Result) -> Figure:
     bottom.set_ylim(0, 100)
     top.set_ylim(bottom=0)
     top.set_xlim(0, edges[-1])
-    for axes in (top, bottom):
+    for axes in (top, *more, bottom):
         style.quiet(axes)
     style.title(top, "Load over the run")
     style.label(top, y="requests")
@@ -98,6 +105,21 @@ def plot_load(result: Result) -> Figure:
     top.legend(loc="upper right", frameon=False, fontsize=style.FONT_SIZE, labelcolor=style.INK,
                ncols=2)  # fmt: skip
     return figure
+
+
+def _draw_replicas(axes: Axes, recording: Recording) -> None:
+    """Replicas that are paid for, and those of them that take requests."""
+    for spans, colour, label in (
+        (paid(recording), style.BUBBLE, "paid for"),
+        (serving(recording), style.DECODE, "serving"),
+    ):
+        axes.fill_between(
+            *count_over_time(spans), step="post", color=colour, linewidth=0, label=label
+        )
+    axes.set_ylim(bottom=0)
+    style.label(axes, y="replicas")
+    axes.legend(loc="upper right", frameon=False, fontsize=style.FONT_SIZE, labelcolor=style.INK,
+                ncols=2)  # fmt: skip
 
 
 def default_window(recordings: Sequence[Recording]) -> Window:
