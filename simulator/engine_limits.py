@@ -7,8 +7,11 @@ from simulator.errors import InputError
 from simulator.scenario import Resolved, Scenario
 from simulator.schedulers.releases import RULES
 
+# What a replica does: all, or one of two in pools of their own.
+BOTH, PREFILL, DECODE = "both", "prefill", "decode"
 
-def engine_limits(resolved: Resolved) -> dict[str, float]:
+
+def engine_limits(resolved: Resolved, role: str = BOTH) -> dict[str, float]:
     """Fields of `simulator.engine.state.LIMITS` and their values.
 
     Raises
@@ -43,6 +46,8 @@ def engine_limits(resolved: Resolved) -> dict[str, float]:
     if resolved.shares_experts:
         limits |= {"group_size": scenario.cluster.data_parallel, "coast": False}
     limits |= _option_limits(scenario)
+    if role != BOTH:
+        limits["lends_kv" if role == PREFILL else "reads_kv"] = True
     limits |= _host_memory_limits(resolved)
     if scheduler.policy == "static":
         limits.update(

@@ -125,18 +125,41 @@ class Leases:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Handovers:
+    """What went from prefill to decode replicas, where these are pools of their own.
+
+    One row per request; NaN or -1 where it was not handed over.
+
+    Attributes
+    ----------
+    prefill, decode : what happened in each pool, as if the other were its clients or servers.
+    """
+
+    prefill: Recording
+    decode: Recording
+    replica: NDArray[np.int64]  # of the decode pool, counted behind those of prefill
+    prefilled_s: NDArray[np.float64]  # its prompt was computed
+    claimed_s: NDArray[np.float64]  # the decode replica took blocks for its KV
+    arrived_s: NDArray[np.float64]  # the last of its KV was there
+    pulled_blocks: NDArray[np.int64]  # KV blocks brought over
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Recording:
     """A run's requests, what became of them, its steps, inter-token gaps and preemptions.
 
     Attributes
     ----------
     end_s : simulated time at which the run ended.
-    usable_kv_blocks : blocks a replica can hand out (num_gpu_blocks - 1 when paged).
+    usable_kv_blocks : blocks a replica can hand out (num_gpu_blocks - 1 when paged); of pools,
+        the larger number.
     replicas : number of replicas, at most if it changed.
     reservations : None where blocks are taken as they are filled.
     transfer_s : seconds that steps of all replicas waited for KV that preemptions copied.
     stored_blocks, loaded_blocks : copied to and from the prefix cache's second tier.
     leases : None where all replicas were there all the time.
+    handovers : None where replicas compute prompts and generate; with pools for each, the
+        replicas of prefill come first.
     """
 
     requests: Requests
@@ -153,3 +176,26 @@ class Recording:
     stored_blocks: int = 0
     loaded_blocks: int = 0
     leases: Leases | None = None
+    handovers: Handovers | None = None
+
+    def kv_blocks_of_replicas(self) -> NDArray[np.int64]:
+        """(R,) blocks that each replica can hand out."""
+        if self.handovers is None:
+            return np.full(self.replicas, self.usable_kv_blocks)
+        pools = (self.handovers.prefill, self.handovers.decode)
+        return np.concatenate([pool.kv_blocks_of_replicas() for pool in pools])
+
+    def pools(self) -> list[tuple[str, Recording, int]]:
+        """(name, recording, number of its first replica) of each pool; itself without pools."""
+        if self.handovers is None:
+            return [("", self, 0)]
+        prefill = self.handovers.prefill
+        return [
+            ("prefill ", prefill, 0),
+            ("decode ", self.handovers.decode, prefill.replicas),
+        ]
+
+    def pool_of(self, replica: int) -> tuple[str, Recording, int]:
+        """(name, recording, number in it) of the pool that has a replica."""
+        name, pool, first = [one for one in self.pools() if one[2] <= replica][-1]
+        return name, pool, replica - first

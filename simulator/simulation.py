@@ -12,20 +12,16 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from cost_models.pipeline import stage_shares
 from simulator.cluster.autoscaler import Autoscaler
+from simulator.cluster.build import Servers, build_fleet, front
 from simulator.cluster.clients import sender
 from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
-from simulator.engine.state import Lockstep
-from simulator.engine_limits import engine_limits
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.scenario.overrides import Override
 from simulator.scenario.step_options import entry_of
-from simulator.schedulers.loader import load_policy
-from simulator.schedulers.orders import make_order
 from simulator.workload import build_requests
 from simulator.workload.requests import Requests
 from simulator.workload.streams import Purpose, Streams
@@ -38,10 +34,6 @@ if TYPE_CHECKING:
     from simulator.report.plots.series import Window
 
 Progress = Callable[[int, int], None]
-
-# Largest table of step prices; a static batch of long prompts may ask for more tokens, which
-# are then priced by the cost model's continuation.
-MAX_TABLE_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +94,16 @@ class Result:
         """
         from simulator.engine.integrity import violations
 
-        fleet = _logged(self)
-        events = fleet.log_book.events(fleet.engine)
         plain = entry_of(self.resolved.scenario) == "chunked_prefill"
-        limits = fleet.engine.limits[0]
-        every_member = plain and limits["depth"] == 1 and not limits["self_preemption_ends_scan"]
-        return violations(fleet, self.recording, events, every_member_scheduled=bool(every_member))
+        handovers = self.recording.handovers
+        pools = (handovers.prefill, handovers.decode) if handovers else (self.recording,)
+        wrong = []
+        for fleet, recording in zip(_logged(self).fleets, pools, strict=True):
+            limits = fleet.engine.limits[0]
+            all_run = plain and limits["depth"] == 1 and not limits["self_preemption_ends_scan"]
+            events = fleet.log_book.events(fleet.engine)
+            wrong += violations(fleet, recording, events, every_member_scheduled=bool(all_run))
+        return wrong
 
     def plot_timeline(self, window: Window | None = None, replica: int = 0) -> Figure:
         """Who holds the seats of a replica, step by step, and the queue below; see
@@ -208,7 +204,7 @@ def simulate_requests(
     scenario = resolved.scenario
     fleet = build_fleet(resolved, requests)
     resolved = replace(resolved, notes=[*resolved.notes, *requests.notes, *fleet.explain_limits()])
-    if scenario.kv_cache.enable_prefix_caching and not len(requests.segments):
+    if front(resolved).scenario.kv_cache.enable_prefix_caching and not len(requests.segments):
         resolved.notes.append(
             "the workload does not say which prompts are alike, so that prefix caching finds "
             "nothing but a preempted request's own blocks"
@@ -243,19 +239,26 @@ def event_log(
     `simulator.engine.log.EVENT` records in order.  The same bits as the result's own run,
     which kept no log to be fast.
     """
-    fleet = _logged(result, until, keep)
-    return fleet.log_book.events(fleet.engine)
+    found, replicas = [], 0
+    for fleet in _logged(result, until, keep).fleets:
+        events = fleet.log_book.events(fleet.engine)
+        events["replica"] += replicas
+        replicas += len(fleet.engine.replicas)
+        found.append(events)
+    together = np.concatenate(found)
+    return together[np.argsort(together["time_s"], kind="stable")] if len(found) > 1 else together
 
 
 def _logged(
     result: Result,
     until: float = np.inf,
     keep: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
-) -> Fleet:
+) -> Servers:
     """The fleet of a result after the same run up to `until` seconds, with an event log."""
     resolved = result.resolved
     fleet = build_fleet(resolved, result.recording.requests, events=True)
-    fleet.log_book.keep = keep
+    for one in fleet.fleets:
+        one.log_book.keep = keep
     _run(fleet, resolved, min(until, resolved.scenario.workload.horizon_s or np.inf))
     return fleet
 
@@ -276,53 +279,8 @@ def rerun(
     return Result(resolved, fleet.recording(end_s))
 
 
-def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Fleet:
-    """The replicas of a scenario, with nothing delivered yet."""
-    scenario = resolved.scenario
-    scheduler = scenario.scheduler
-    static = scheduler.policy == "static"
-    max_tokens = resolved.max_num_batched_tokens
-    if static:
-        longest = min(int(requests.prompt_tokens.max()), resolved.max_model_len)
-        max_tokens = scheduler.static.batch_size * longest
-    sizes = min(max_tokens, MAX_TABLE_TOKENS), resolved.max_num_seqs
-    lockstep = None
-    if resolved.shares_experts:
-        cost, even_s, total_s = resolved.cost.apart(*sizes)
-        lockstep = Lockstep(even_s=even_s, total_s=total_s)
-    else:
-        cost = resolved.cost.tables(*sizes)
-    return Fleet(
-        requests,
-        limits=engine_limits(resolved),
-        cost=cost,
-        compose=load_policy(entry_of(scenario), scenario.base_dir),
-        replicas=scenario.cluster.engines,
-        frontend=resolved.cost.frontend,
-        order=make_order(
-            scheduler.order,
-            requests,
-            ttft_limit_s=_ttft_limit_s(scenario, requests),
-            base_dir=scenario.base_dir,
-        ),
-        reserves_declared=static,
-        oracle=scenario.kv_cache.allocator == "contiguous_oracle",
-        preferred_sizes=scheduler.static.preferred_batch_sizes if static else (),
-        stage_shares=stage_shares(resolved.model, scenario.cluster.pipeline_parallel),
-        lockstep=lockstep,
-        events=events,
-    )
-
-
-def _ttft_limit_s(scenario: Scenario, requests: Requests) -> NDArray[np.float64]:
-    """(N,) seconds to the first token that each request's class, or the scenario, allows."""
-    limits = {spec.name: spec.slo.ttft_limit_ms for spec in scenario.workload.classes}
-    limit_ms = [limits.get(name) or scenario.slo.ttft_limit_ms for name in requests.class_names]
-    return np.array([np.inf if ms is None else ms / 1e3 for ms in limit_ms])[requests.class_id]
-
-
 def _run(
-    fleet: Fleet,
+    fleet: Servers,
     resolved: Resolved,
     horizon_s: float,
     progress: Progress | None = None,
@@ -334,10 +292,10 @@ def _run(
         fleet.on_progress = lambda: progress(fleet.num_ended, sent)
     env = simpy.Environment()
     random = Streams(resolved.scenario.seed, resolved.replicate).generator(Purpose.ROUTING)
-    router = ROUTERS[resolved.scenario.cluster.router](random)
+    router = ROUTERS[front(resolved).scenario.cluster.router](random)
     sending = env.process(sender(env, fleet, router, horizon_s))
     cluster = resolved.scenario.cluster
-    if cluster.autoscaler is not None:
+    if cluster.autoscaler is not None and isinstance(fleet, Fleet):
         autoscaler = Autoscaler(
             env,
             fleet,
@@ -358,4 +316,4 @@ def _run(
         return stopped_s, True
     if horizon_s < np.inf:
         return float(horizon_s), False
-    return float(fleet.engine.replicas["clock_s"].max()), False
+    return fleet.clock_s, False

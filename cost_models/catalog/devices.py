@@ -28,6 +28,8 @@ class Gpu(BaseModel):
     link : name of the link between GPUs of one node.
     link_bytes_per_s : its rate per GPU in one direction.
     pcie_bytes_per_s : to the host, in one direction.
+    network_bytes_per_s : of the network card that servers of this GPU usually have for each of
+        them (InfiniBand or RoCE), in one direction; None in a user's file without it.
     tdp_w : board power.
     price_per_gpu_hour : reference in $; users override it with what they pay.
     reserved_price_per_gpu_hour : the same for a reservation of a year; None: not known.
@@ -47,6 +49,7 @@ class Gpu(BaseModel):
     link: str
     link_bytes_per_s: float = Field(gt=0)
     pcie_bytes_per_s: float = Field(gt=0)
+    network_bytes_per_s: float | None = Field(default=None, gt=0)
     tdp_w: float = Field(gt=0)
     price_per_gpu_hour: float = Field(ge=0)
     price_source: str

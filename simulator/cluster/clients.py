@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Generator
 from heapq import heappop, heappush
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
 
 from simulator.cluster.routers import Router, Rows
-from simulator.engine.fleet import Fleet
 from simulator.engine.state import NOBODY
 from simulator.workload.requests import Requests
+
+if TYPE_CHECKING:
+    from simulator.cluster.build import Servers
 
 Process = Generator[simpy.Event, Any, None]
 Ready = tuple[float, int]
 
 
-def sender(env: simpy.Environment, fleet: Fleet, router: Router, horizon_s: float) -> Process:
+def sender(env: simpy.Environment, fleet: Servers, router: Router, horizon_s: float) -> Process:
     """The process that sends all requests which arrive before `horizon_s`."""
     requests = fleet.requests
     rows = np.flatnonzero(requests.arrival_s < horizon_s)
@@ -36,7 +38,7 @@ def sender(env: simpy.Environment, fleet: Fleet, router: Router, horizon_s: floa
     return open_loop(env, fleet, router, rows)
 
 
-def open_loop(env: simpy.Environment, fleet: Fleet, router: Router, rows: Rows) -> Process:
+def open_loop(env: simpy.Environment, fleet: Servers, router: Router, rows: Rows) -> Process:
     """Send each request at its arrival time, whatever has become of those before."""
     if router.open is None and (not router.reads_state or len(fleet.outstanding()) == 1):
         # Nobody looks at the fleet between two arrivals: it gets them all at once.
@@ -51,7 +53,7 @@ def open_loop(env: simpy.Environment, fleet: Fleet, router: Router, rows: Rows) 
 
 def closed_loop(
     env: simpy.Environment,
-    fleet: Fleet,
+    fleet: Servers,
     router: Router,
     rows: Rows,
     seats: int | None,

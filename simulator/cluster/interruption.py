@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
 
-from simulator.engine.fleet import Fleet
 from simulator.engine.state import NOBODY
+
+if TYPE_CHECKING:
+    from simulator.cluster.build import Servers
 
 Stop = Callable[[], bool]
 
@@ -18,7 +21,7 @@ LONGEST_S = 1e9
 
 
 def run_until_stopped(
-    env: simpy.Environment, fleet: Fleet, horizon_s: float, stop: Stop
+    env: simpy.Environment, fleet: Servers, horizon_s: float, stop: Stop
 ) -> float | None:
     """Run all events and then the fleet to `horizon_s`, but ask `stop` again and again.
 
@@ -39,7 +42,7 @@ def run_until_stopped(
     return None
 
 
-def _pieces(fleet: Fleet, horizon_s: float) -> Iterator[float]:
+def _pieces(fleet: Servers, horizon_s: float) -> Iterator[float]:
     """Times to stop at while anybody is left to serve, before `horizon_s`."""
     table = fleet.engine.requests
     delivered = table["replica"] != NOBODY
@@ -59,7 +62,7 @@ def _pieces(fleet: Fleet, horizon_s: float) -> Iterator[float]:
         yield until_s
 
 
-def _ended(fleet: Fleet, now_s: float) -> float:
+def _ended(fleet: Servers, now_s: float) -> float:
     """Bring the fleet to `now_s` and take back the requests that arrive later."""
     fleet.advance(now_s)
     fleet.engine.requests["replica"][fleet.requests.arrival_s >= now_s] = NOBODY

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.fleet import Fleet
+if TYPE_CHECKING:
+    from simulator.cluster.build import Servers
+
 
 Rows = NDArray[np.int64]
 
@@ -29,11 +33,11 @@ class Router:
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
 
-    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+    def choose(self, fleet: Servers, rows: Rows) -> Rows:
         """Replicas of the requests `rows`, which arrive now, (len(rows),) int64."""
         raise NotImplementedError
 
-    def candidates(self, fleet: Fleet) -> Rows:
+    def candidates(self, fleet: Servers) -> Rows:
         """Replicas to choose from."""
         return np.arange(len(fleet.outstanding())) if self.open is None else self.open
 
@@ -55,7 +59,7 @@ class RoundRobin(Router):
         super().__init__(random)
         self._sent = 0
 
-    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+    def choose(self, fleet: Servers, rows: Rows) -> Rows:
         """Go on where the last call ended."""
         first, self._sent = self._sent, self._sent + len(rows)
         among = self.candidates(fleet)
@@ -68,7 +72,7 @@ class Random(Router):
     reads_state = False
     keeps_sessions = False
 
-    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+    def choose(self, fleet: Servers, rows: Rows) -> Rows:
         """One number drawn for each request."""
         among = self.candidates(fleet)
         return among[self._random.integers(len(among), size=len(rows), dtype=np.int64)]
@@ -87,11 +91,11 @@ class _Least(Router):
         super().__init__(random)
         self._next = 0
 
-    def load(self, fleet: Fleet) -> NDArray[np.int64]:
+    def load(self, fleet: Servers) -> NDArray[np.int64]:
         """(R,) load of each replica, of which one more request adds at least 1."""
         raise NotImplementedError
 
-    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+    def choose(self, fleet: Servers, rows: Rows) -> Rows:
         """One at a time: each choice changes what the next one sees."""
         load, among = self.load(fleet).copy(), self.candidates(fleet)
         chosen = np.empty(len(rows), np.int64)
@@ -106,7 +110,7 @@ class _Least(Router):
 class LeastOutstanding(_Least):
     """The replica with the fewest requests running and waiting."""
 
-    def load(self, fleet: Fleet) -> NDArray[np.int64]:
+    def load(self, fleet: Servers) -> NDArray[np.int64]:
         """Requests delivered and not ended."""
         return fleet.outstanding()
 
@@ -114,7 +118,7 @@ class LeastOutstanding(_Least):
 class LeastKv(_Least):
     """The replica with the fewest KV blocks in use."""
 
-    def load(self, fleet: Fleet) -> NDArray[np.int64]:
+    def load(self, fleet: Servers) -> NDArray[np.int64]:
         """Blocks that requests hold."""
         return fleet.held_blocks()
 
@@ -131,7 +135,7 @@ class PowerOfTwo(Router):
     reads_state = True
     keeps_sessions = False
 
-    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+    def choose(self, fleet: Servers, rows: Rows) -> Rows:
         """Two different replicas drawn for each request; the first among equals."""
         outstanding, among = fleet.outstanding().copy(), self.candidates(fleet)
         chosen = np.empty(len(rows), np.int64)
@@ -157,7 +161,7 @@ class PrefixAffinity(LeastOutstanding):
         super().__init__(random)
         self._sent: dict[int, int] = {}  # hash of a chain of pieces: the replica it went to last
 
-    def choose(self, fleet: Fleet, rows: Rows) -> Rows:
+    def choose(self, fleet: Servers, rows: Rows) -> Rows:
         """One at a time, since each choice leaves its prompt behind."""
         chosen = np.empty(len(rows), np.int64)
         load, among = fleet.outstanding().copy(), self.candidates(fleet)
@@ -185,7 +189,7 @@ class PrefixAffinity(LeastOutstanding):
         self._sent = {chain: r for chain, r in self._sent.items() if r != replica}
 
 
-def _chains(fleet: Fleet, row: int) -> list[tuple[int, int]]:
+def _chains(fleet: Servers, row: int) -> list[tuple[int, int]]:
     """Hash and length in tokens of each leading series of the prompt's shared pieces."""
     requests = fleet.requests
     if not len(requests.segment_offsets):

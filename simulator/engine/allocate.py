@@ -21,6 +21,7 @@ from simulator.engine.state import (
     OffloadPool,
     PrefixPool,
     Records,
+    RemoteKv,
     SwapSpace,
 )
 
@@ -106,19 +107,42 @@ def allocate(
         counters=np.zeros(5, np.int64),
         phases=np.zeros((replicas, max(1, int(limits["block_size"][0]))), np.int64),
         extents=np.zeros((replicas, seats if contiguous else 0, 2), np.int64),
-        prefix=_prefix_pool(limits[0], replicas, seats, longest, segments),
+        prefix=_prefix_pool(
+            limits[0], replicas, _holders(limits[0], seats, requests), longest, segments
+        ),
         shares=FairShares(
             service=np.zeros((replicas, tenants), np.int64),
             last_left=np.zeros(replicas, np.int64),
         ),
         swap=_swap_space(limits[0], replicas, requests),
         offload=_offload_pool(limits[0], replicas),
+        remote=_remote_kv(limits[0], replicas, requests),
         preferred_sizes=np.array(sorted(preferred_sizes), np.int64),
         drafts=np.zeros(requests if drafts else 0, np.int64),
         policy_memory=np.zeros((replicas, 8), np.float64),
         stages=stages,
         lockstep=lockstep or Lockstep(even_s=np.zeros(0), total_s=np.zeros(0)),
         cost=cost,
+    )
+
+
+def _holders(limits: np.void, seats: int, requests: int) -> int:
+    """Most requests that have blocks at once: more than run, where KV goes to other replicas."""
+    if limits["lends_kv"] or limits["reads_kv"]:
+        return min(requests, seats + int(limits["usable_blocks"]))
+    return seats
+
+
+def _remote_kv(limits: np.void, replicas: int, requests: int) -> RemoteKv:
+    """Nothing is offered."""
+    replicas, requests = (replicas, requests) if limits["reads_kv"] else (0, 0)
+    offers = np.zeros(requests, state.REMOTE_KV)
+    offers["claimed_s"] = offers["arrived_s"] = np.nan
+    return RemoteKv(
+        pools=np.zeros(replicas, state.REMOTE_POOL),
+        requests=offers,
+        claimed=np.zeros(requests, np.int64),
+        count=np.zeros(1, np.int64),
     )
 
 

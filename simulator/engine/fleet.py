@@ -267,6 +267,16 @@ class Fleet:
         """Requests that have ended, without those rejected before they were delivered."""
         return int(self.engine.counters[NUM_ENDED])
 
+    @property
+    def fleets(self) -> tuple[Fleet, ...]:
+        """The fleets of equal replicas that this one consists of: itself."""
+        return (self,)
+
+    @property
+    def clock_s(self) -> float:
+        """Time up to which the replica that is furthest has run."""
+        return float(self.engine.replicas["clock_s"].max())
+
     def outstanding(self) -> NDArray[np.int64]:
         """(R,) requests that each replica has: delivered and not ended."""
         return np.asarray(self.engine.replicas["outstanding"])

@@ -27,11 +27,17 @@ class _Replica:
         self.waiting = 0
         self.preempted = 0
         self.host_blocks = 0
+        self.loading: list[int] = []  # with blocks to which KV is on its way
+        self.lent: list[int] = []  # ended, with blocks that others read
         self.chunks: dict[int, int] = {}  # of the step being composed
         self.flights: list[dict[str, Any]] = []  # launched, not committed
         self.steps: list[dict[str, Any]] = []  # committed
         self.clock_s = -np.inf
         self.ends_s = (-np.inf, -np.inf)  # of the last two committed
+
+    def holders(self) -> list[int]:
+        """Those who have blocks: who runs, whose KV is on its way, whose KV is being read."""
+        return self.running + self.loading + self.lent
 
 
 # What the audit keeps of a step beside the columns of the recording.
@@ -68,6 +74,11 @@ class _Audit:
         # what was lost with the last token in flight and so is not computed again.
         self.wasted = [0] * n
         self.token_s: list[list[float]] = [[] for _ in range(n)]
+        # KV from other replicas: when it comes, and whose first token came with it.
+        self.arrived_s = fleet.engine.remote.requests["arrived_s"].tolist()
+        for i in np.flatnonzero(fleet.engine.remote.requests["has_token"]).tolist():
+            self.known[i] += 1
+            self.token_s[i].append(float(recording.outcome.first_token_s[i]))
         self.happened: Counter[tuple[int, int]] = Counter()
         self.wrong: list[str] = []
 
@@ -91,13 +102,19 @@ class _Audit:
             arrival_s = self.recording.outcome.arrival_s[request]
             self.expect(arrival_s <= time_s, f"request {request} is queued before it arrives")
         elif kind in (log.ADMIT, log.RESUME):
-            self._seat(replica, request, value)
+            self._seat(replica, request, value, time_s)
         elif kind == log.PREEMPT:
             self._preempt(replica, request)
         elif kind == log.SWAP_OUT:
             self._swap_out(replica, request)
         elif kind == log.SWAP_IN:
             self._swap_in(replica, request)
+        elif kind == log.CLAIM:
+            self._claim(replica, request, value)
+        elif kind == log.GIVE_BACK:
+            replica.lent.remove(request)
+            self.held[request] = self.computed[request] = self.shared[request] = 0
+            self._check_blocks(replica, value, f"given back at {time_s}")
         elif kind == log.DRAFT:
             self.drafts[request] = value
         elif kind == log.SCHEDULE:
@@ -114,9 +131,22 @@ class _Audit:
         elif kind == log.COMMIT:
             self._commit(r, value, time_s)
 
-    def _seat(self, replica: _Replica, request: int, hit_tokens: int) -> None:
+    def _claim(self, replica: _Replica, request: int, hit_tokens: int) -> None:
         replica.waiting -= 1
+        replica.loading.append(request)
+        self.computed[request] = self.known[request] - 1
+        self.held[request] = self.blocks_for(self.known[request])
+        self.shared[request] = hit_tokens // int(self.limits["block_size"])
+
+    def _seat(self, replica: _Replica, request: int, hit_tokens: int, time_s: float) -> None:
         replica.running.append(request)
+        if request in replica.loading:
+            replica.loading.remove(request)
+            self.hits[request] += hit_tokens
+            came = self.arrived_s[request] <= time_s
+            self.expect(came, f"request {request} runs before its KV has come")
+            return
+        replica.waiting -= 1
         self.computed[request] = hit_tokens
         self.hits[request] += hit_tokens
         self.shared[request] = hit_tokens // int(self.limits["block_size"])
@@ -176,6 +206,10 @@ class _Audit:
         replica.waiting -= 1
 
     def _leave(self, replica: _Replica, request: int) -> None:
+        if self.limits["lends_kv"] and request in replica.running:
+            replica.running.remove(request)
+            replica.lent.append(request)
+            return
         self.held[request] = self.computed[request] = 0
         if request in replica.running:
             replica.running.remove(request)
@@ -219,8 +253,8 @@ class _Audit:
                 "running": len(replica.running),
                 "waiting": replica.waiting,
                 "kv_blocks": int(limits["usable_blocks"]) - free,
-                "most_kv_tokens": sum(self.computed[i] for i in replica.running),
-                "shared_blocks": sum(self.shared[i] for i in replica.running),
+                "most_kv_tokens": sum(self.computed[i] for i in replica.holders()),
+                "shared_blocks": sum(self.shared[i] for i in replica.holders()),
                 "preempted": replica.preempted,
                 "sampled_tokens": len(sampling),
                 "rejected_tokens": drafts,
@@ -270,9 +304,9 @@ class _Audit:
         self._check_blocks(replica, free, f"commit at {time_s}")
 
     def _check_blocks(self, replica: _Replica, free: int, when: str) -> None:
-        held = sum(self.held[i] for i in replica.running)
+        held = sum(self.held[i] for i in replica.holders())
         used = int(self.limits["usable_blocks"]) - free
-        shared = sum(self.shared[i] for i in replica.running)
+        shared = sum(self.shared[i] for i in replica.holders())
         self.expect(
             held - shared <= used <= held,
             f"{when}: {used} blocks are gone from the pool, {held} are held ({shared} shared)",

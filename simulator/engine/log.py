@@ -15,14 +15,16 @@ from simulator.engine.state import NUM_EVENTS, Engine
 ARRIVE, REJECT, PREEMPT, ADMIT, RESUME, SCHEDULE, LAUNCH, FIRST_TOKEN, FINISH, COMMIT = range(10)
 SWAP_OUT, SWAP_IN = 10, 11  # in the place of PREEMPT and RESUME
 DRAFT, ACCEPT = 12, 13  # before SCHEDULE, and before FINISH
+CLAIM, GIVE_BACK = 14, 15  # of KV that goes from one replica to another; the latter between steps
 
 EVENT = np.dtype(
     [
         ("kind", "i8"),
         ("replica", "i8"),
         ("request", "i8"),  # -1 for LAUNCH and COMMIT
-        ("value", "i8"),  # SCHEDULE: tokens; PREEMPT, SWAP_OUT: for whom; LAUNCH, COMMIT: free
-        #                   blocks; ADMIT, RESUME: tokens found in the prefix cache;
+        ("value", "i8"),  # SCHEDULE: tokens; PREEMPT, SWAP_OUT: for whom; LAUNCH, COMMIT,
+        #                   GIVE_BACK: free blocks; ADMIT, RESUME, CLAIM: tokens found in the
+        #                   prefix cache, or brought from elsewhere;
         #                   DRAFT, ACCEPT: tokens
         ("time_s", "f8"),
     ],

@@ -18,6 +18,7 @@ Records = NDArray[Any]
 
 # Where a request is.
 ABSENT, QUEUED, RUNNING, DONE, REJECTED = 0, 1, 2, 3, 4
+LOADING = 5  # its KV is on the way to blocks that it holds
 
 NOBODY = -1  # an empty link
 NEVER = np.inf
@@ -155,6 +156,9 @@ LIMITS = np.dtype(
         ("luck", "i8"),  # seed of what is drawn from a hash
         ("coast", "i8"),  # jump over steps that only decode
         ("hash_when_computed", "i8"),  # prefix allocator: not already when it is scheduled
+        # pools of their own for prompts and for decodes, see simulator.engine.remote_kv
+        ("lends_kv", "i8"),  # who has ended keeps its blocks until they have been read
+        ("reads_kv", "i8"),  # KV of prompts comes from elsewhere
         ("depth", "i8"),  # steps in flight: 1 synchronous, 2 asynchronous; one for each stage
         ("one_in_flight", "i8"),  # no step is composed for a token that another one will sample
         ("group_size", "i8"),  # replicas that step together, see simulator.engine.lockstep
@@ -215,6 +219,19 @@ LOSS = np.dtype([("request", "i8"), ("from_s", "f8"), ("until_s", "f8")], align=
 # KV in host memory: of a replica, and of a request.
 HOST_POOL = np.dtype([("queue_head", "i8"), ("free_blocks", "i8")], align=True)
 HOST_KV = np.dtype([("held_blocks", "i8"), ("moved_blocks", "i8")], align=True)
+
+# Requests of a replica whose KV is on its way, in a list; and what is known of each.
+REMOTE_POOL = np.dtype([("first", "i8"), ("last", "i8"), ("loading", "i8")], align=True)
+REMOTE_KV = np.dtype(
+    [
+        ("offered", "i8"),  # another replica has the KV of its prompt
+        ("has_token", "i8"),  # ... and has sampled the first token that the client gets
+        ("claimed_s", "f8"),  # when it took blocks for it
+        ("arrived_s", "f8"),  # NEVER until that is known
+        ("pulled_blocks", "i8"),
+    ],
+    align=True,
+)
 
 # A block of the prefix cache's second tier.
 HOST_BLOCK = np.dtype(
@@ -298,6 +315,23 @@ class SwapSpace(Struct):
     requests: Records
 
 
+class RemoteKv(Struct):
+    """KV that comes from other replicas; all arrays are empty where none does.
+
+    Attributes
+    ----------
+    pools : (R,) REMOTE_POOL
+    requests : (N,) REMOTE_KV
+    claimed : (N,) int64 rows of `requests` in the order in which they claimed blocks
+    count : (1,) int64 how many have
+    """
+
+    pools: Records
+    requests: Records
+    claimed: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
 class OffloadPool(Struct):
     """The prefix cache's second tier in host memory; all arrays are empty without one.
 
@@ -338,6 +372,7 @@ class Engine(Struct):
     shares : the tenants' service under the order fair
     swap : KV in host memory
     offload : evicted prefixes in host memory
+    remote : KV from other replicas
     preferred_sizes : (K,) int64 sizes of static batches that need not wait, ascending
     drafts : (N,) int64 tokens that speculation adds to a request's step; (0,) without
     policy_memory : (R, 8) float64 what a policy keeps from step to step, its own to use; 0
@@ -367,6 +402,7 @@ class Engine(Struct):
     shares: FairShares
     swap: SwapSpace
     offload: OffloadPool
+    remote: RemoteKv
     preferred_sizes: NDArray[np.int64]
     drafts: NDArray[np.int64]
     policy_memory: NDArray[np.float64]

@@ -87,7 +87,8 @@ def launch(engine: Engine, r: int, now: float) -> bool:
         request.scheduled_tokens = 0
         end = request.computed_tokens
         tokens += chunk
-        if chunk == 1 and end > request.prompt_tokens:
+        # One token behind KV that was read from elsewhere is a decode, though it was known.
+        if chunk == 1 and end > request.prompt_tokens - engine.limits[0].reads_kv:
             decode_seqs += 1
             context += end
             max_context = max(max_context, end)
@@ -303,7 +304,8 @@ def _note_recovery(engine: Engine, i: int, now: float) -> None:
 def _end(engine: Engine, r: int, i: int, now: float) -> None:
     """The client of request `i` has its last token."""
     request = engine.requests[i]
-    if request.state == RUNNING and not engine.limits[0].hold_finished:
+    limits = engine.limits[0]
+    if request.state == RUNNING and not limits.hold_finished and not limits.lends_kv:
         release(engine, r, i)
     elif request.state == QUEUED:  # preempted while its last token was in flight
         engine.replicas[r].waiting -= 1

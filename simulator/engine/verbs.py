@@ -121,8 +121,15 @@ def seat(engine: Engine, r: int, cached: int) -> int:
 
     `cached`: tokens of it that the prefix cache has.
     """
-    replica = engine.replicas[r]
     i = pop(engine, r)
+    take_seat(engine, r, i, cached)
+    return i
+
+
+@njit
+def take_seat(engine: Engine, r: int, i: int, cached: int) -> None:
+    """Put request `i`, which is in no queue, at the end of the running list."""
+    replica = engine.replicas[r]
     request = engine.requests[i]
     engine.running[r, replica.running] = i
     replica.running += 1
@@ -132,7 +139,6 @@ def seat(engine: Engine, r: int, cached: int) -> int:
         log.record(engine, log.ADMIT, r, i, cached, replica.clock_s)
     else:
         log.record(engine, log.RESUME, r, i, cached, replica.clock_s)
-    return i
 
 
 @njit

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
 from cost_models.step_cost import Frontend
+from simulator.metrics.handover import attribute_pools
 from simulator.metrics.latency import Rows
 from simulator.metrics.leases import covered_s, starting
 from simulator.recording import FINISHED, Recording
@@ -34,6 +35,7 @@ PARTS = {
     "decode_weights": "decode steps as they are without context: reading the weights",
     "decode_kv": "what the context of all who decode adds to these steps: reading the KV cache",
     "preemption": "without its KV blocks: from the loss to its next token",
+    "transfer": "its KV cache on the way from the prefill to the decode replica, or waiting for it",
     "host": "the engine's own code, the API server, and time between steps",
 }
 TITLES = {
@@ -44,9 +46,12 @@ TITLES = {
     "decode_weights": "Decode, weights",
     "decode_kv": "Decode, KV cache",
     "preemption": "Preempted",
+    "transfer": "KV transfer",
     "host": "Host",
 }
-QUEUE, COLD_START, PREFILL, INTERFERENCE, WEIGHTS, KV, PREEMPTION, HOST = range(len(PARTS))
+QUEUE, COLD_START, PREFILL, INTERFERENCE, WEIGHTS, KV, PREEMPTION, TRANSFER, HOST = range(
+    len(PARTS)
+)
 
 # Clocks of a replica; the last counts prefill tokens instead of seconds.
 _PREFILL, _WEIGHTS, _KV, _TOKENS = range(4)
@@ -87,8 +92,11 @@ def attribute(recording: Recording, resolved: Resolved) -> Attribution:
       among all that are prefilled in the meantime; what is others' is ``interference``.
       After its first token all of it is.
     - ``preemption``: each stretch from the loss of its KV blocks to its next token.
+    - ``transfer``: see `simulator.metrics.handover`.
     - ``host``: what is left: the engine's own time in these steps, and any between them.
     """
+    if recording.handovers is not None:
+        return attribute_pools(recording, recording.handovers, resolved, attribute)
     outcome = recording.outcome
     done = np.flatnonzero(outcome.status == FINISHED)
     n = len(outcome.status)

@@ -39,6 +39,15 @@ def request_columns(
     }
     rest = [f.name for f in fields(Outcome) if f.name not in columns]
     columns |= {name: getattr(outcome, name) for name in rest}
+    if recording.handovers is not None:
+        moved = recording.handovers
+        columns |= {
+            "decode_replica": moved.replica,
+            "prefilled_s": moved.prefilled_s,
+            "kv_claimed_s": moved.claimed_s,
+            "kv_arrived_s": moved.arrived_s,
+            "kv_pulled_blocks": moved.pulled_blocks,
+        }
     for name, seconds in (("queue", queue_s), ("ttft", ttft_s), ("tpot", tpot_s), ("e2el", e2el_s)):
         columns[f"{name}_ms"] = seconds(outcome) * 1e3
     if attribution is not None:
@@ -52,6 +61,9 @@ def step_columns(recording: Recording) -> dict[str, Column]:
     columns: dict[str, Column] = {
         f.name: getattr(recording.steps, f.name) for f in fields(recording.steps)
     }
+    if recording.handovers is not None:
+        first = recording.handovers.prefill.replicas
+        columns["pool"] = (recording.steps.replica >= first, ("prefill", "decode"))
     reserved = reserved_tokens(recording)
     return columns if reserved is None else columns | {"kv_reserved_tokens": reserved}
 

@@ -15,7 +15,7 @@ REQUEST_COLUMNS = {
     "priority": "smaller is more urgent",
     "status": "finished, rejected or unfinished",
     "reject_reason": "why it was rejected; empty otherwise",
-    "replica": "replica that served it, -1 if none",
+    "replica": "replica that served it, -1 if none; with pools, that of prefill",
     "admitted_s": "start of the first step that it was in, simulated seconds",
     "first_token_s": "end of the step that made its first output token, simulated seconds",
     "finished_s": "end of the step that made its last output token, simulated seconds",
@@ -24,6 +24,12 @@ REQUEST_COLUMNS = {
     "recomputed_tokens": "tokens computed again because of preemptions",
     "cached_tokens": "prompt tokens found in the prefix cache",
     "swapped_blocks": "KV blocks copied to host memory and back (preemption swap)",
+    "decode_replica": "with pools: replica that decoded it, counted behind those of prefill; -1 if "
+    "none",
+    "prefilled_s": "with pools: end of the step that computed the last of its prompt",
+    "kv_claimed_s": "with pools: when the decode replica took blocks for its KV and asked for it",
+    "kv_arrived_s": "with pools: when the last of its KV was there",
+    "kv_pulled_blocks": "with pools: KV blocks read from the prefill replica",
     "queue_ms": "admitted_s - arrival_s, milliseconds",
     "ttft_ms": "time to first token: first_token_s - arrival_s, milliseconds",
     "tpot_ms": "(finished_s - first_token_s) / (generated_tokens - 1), milliseconds; "
@@ -57,6 +63,7 @@ STEP_COLUMNS = {
     "kv_tokens": "slots of these blocks that hold a token",
     "preempted": "requests preempted while the step was composed",
     "kv_reserved_tokens": "tokens for which these blocks are reserved (contiguous allocators only)",
+    "pool": "prefill or decode (with pools only)",
     "rejected_tokens": "tokens drafted by speculation that the model disagreed with",
 }
 
@@ -136,6 +143,9 @@ GLOSSARY = {
     "mean_running": "Little's law: mean running requests, from the steps",
     "arrival_rate": "Little's law: admitted requests per second of the run",
     "mean_residence_s": "Little's law: mean first step to last token, from the requests",
+    "pools": "with pools for prefill and decode, the figures of each",
+    "kv_transfer": "with pools: statistics of the time from claiming blocks to the last byte of "
+    "KV, share of time in which each pool's links were busy, bytes read; null without",
     "num_gpus": "GPUs of all replicas, at most",
     "mean_replicas": "replicas that are paid for, mean over the duration",
     "peak_replicas": "the same at most",

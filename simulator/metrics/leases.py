@@ -61,6 +61,11 @@ def replica_s(recording: Recording, who: Population) -> float:
     return overlap_s(paid(recording), who.start_s, who.end_s)
 
 
+def block_s(recording: Recording, who: Population) -> float:
+    """KV blocks that they had, times these seconds."""
+    return sum(replica_s(pool, who) * pool.usable_kv_blocks for _, pool, _ in recording.pools())
+
+
 def count_over_time(spans: Spans) -> tuple[Floats, NDArray[np.int64]]:
     """How many spans cover each moment: times at which that changes, and the number from then."""
     times, place = np.unique(np.concatenate(spans), return_inverse=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.latency import Population
-from simulator.metrics.leases import replica_s
+from simulator.metrics.leases import block_s, replica_s
 from simulator.metrics.quantiles import weighted_sum
 from simulator.recording import Recording, Steps
 
@@ -125,11 +125,13 @@ def step_figures(
     slots = total(steps.decode_seqs) + total(steps.prefill_seqs) + bubbles
     blocks = integral(steps.kv_blocks)
     # Whole numbers are subtracted before time comes in: no share is -1e-17.
-    free_blocks = recording.usable_kv_blocks - steps.kv_blocks
+    capacity = recording.kv_blocks_of_replicas()
+    usable = capacity[steps.replica] if recording.handovers else recording.usable_kv_blocks
+    free_blocks = usable - steps.kv_blocks
     kv_slots = steps.kv_blocks * np.int64(recording.block_size)
     meant = (kv_slots if whole_blocks else steps.kv_tokens) if reserved is None else reserved
     held = integral(kv_slots)
-    peak = int(steps.kv_blocks[rows].max()) if num_steps else 0
+    fullest = (steps.kv_blocks / usable)[rows]
     return StepFigures(
         num_steps=num_steps,
         mean_batch_size=_ratio(running, step_s),
@@ -144,9 +146,9 @@ def step_figures(
         padding_share=_ratio(padding, useful_tokens + bubbles + padding),
         draft_acceptance=_ratio(accepted, accepted + total(steps.rejected_tokens)),
         tokens_per_decode=_ratio(decodes + accepted, decodes),
-        kv_usage_mean=_ratio(blocks, there_s * recording.usable_kv_blocks),
-        kv_usage_peak=_ratio(peak, recording.usable_kv_blocks),
-        kv_capacity_tokens=recording.usable_kv_blocks * recording.block_size * recording.replicas,
+        kv_usage_mean=_ratio(blocks, block_s(recording, who)),
+        kv_usage_peak=float(fullest.max()) if num_steps else 0.0,
+        kv_capacity_tokens=int(capacity.sum()) * recording.block_size,
         kv_internal_fragmentation=_ratio(integral(kv_slots - meant), held),
         kv_external_fragmentation=_ratio(
             integral(free_blocks - steps.largest_gap_blocks), integral(free_blocks)

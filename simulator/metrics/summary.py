@@ -6,18 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.metrics import hardware
 from simulator.metrics.attribution import Attribution, attribute
-from simulator.metrics.backlog import OVERLOADED, backlog, littles_law, peak_concurrency
-from simulator.metrics.cost import (
-    StepTime,
-    class_shares,
-    cost_figures,
-    per_million,
-    step_time_of,
-)
+from simulator.metrics.backlog import peak_concurrency
+from simulator.metrics.cost import Part, cost_figures, parts_of, per_million, shares_of_classes
+from simulator.metrics.engine import engine_figures
 from simulator.metrics.fairness import jain_index, service_tokens, waits_ms
-from simulator.metrics.host_memory import offload_figures, preemption_figures
 from simulator.metrics.latency import (
     Population,
     Rows,
@@ -30,12 +23,10 @@ from simulator.metrics.latency import (
     ttft_s,
 )
 from simulator.metrics.leases import replica_figures
-from simulator.metrics.limits import limits
-from simulator.metrics.memory import exhaustion, reserved_tokens
 from simulator.metrics.quantiles import describe_ms, describe_weighted_ms
 from simulator.metrics.slo import good_requests, verdicts
 from simulator.metrics.slo_causes import attribution_summary
-from simulator.metrics.steps import peak_output_tokens_per_s, step_figures
+from simulator.metrics.steps import peak_output_tokens_per_s
 from simulator.recording import REJECT_REASONS, REJECTED, Recording
 
 if TYPE_CHECKING:
@@ -65,13 +56,13 @@ def summarize(
     who = population(recording, scenario.warmup_s)
     good = good_requests(scenario, recording, who.completed)
     ended = counts(recording, who.counted)
-    time = step_time_of(recording.steps, resolved)
+    replicas = parts_of(recording, resolved)
     tokens_in = int(recording.requests.prompt_tokens[who.completed].sum())
     tokens_out = int(recording.outcome.generated_tokens[who.completed].sum())
     cost = replica_figures(recording, resolved, who)
-    cost |= cost_figures(recording, resolved, time, who, tokens_in, tokens_out)
+    cost |= cost_figures(replicas, resolved, who, tokens_in, tokens_out)
     classes = _classes(recording, resolved, who, good)
-    for name, figures in _class_costs(recording, time, who, cost["cost"]).items():
+    for name, figures in _class_costs(recording, replicas, who, cost["cost"]).items():
         classes[name] |= figures
     return (
         _workload(recording, resolved, who)
@@ -97,7 +88,7 @@ def summarize(
         | latency_figures(recording, who.completed)
         | waits_ms(recording, who.counted)
         | describe_weighted_ms("itl", recording.gaps.gap_s, recording.gaps.count)
-        | _engine(recording, resolved, who)
+        | engine_figures(recording, resolved, who)
         | cost
         | {
             "attribution": attribution_summary(parts, scenario, recording, who.completed),
@@ -147,40 +138,6 @@ def _rejections(recording: Recording, rows: Rows) -> dict[str, int]:
     return {name: int(n) for name, n in zip(REJECT_REASONS, found, strict=True) if n}
 
 
-def _engine(recording: Recording, resolved: Resolved, who: Population) -> dict[str, Any]:
-    outcome = recording.outcome
-    split = resolved.scenario.cluster.split
-    trend, law = backlog(recording, who), littles_law(recording)
-    static = resolved.scenario.scheduler.policy == "static"
-    figures = step_figures(
-        recording, who, reserved=reserved_tokens(recording), whole_blocks=static
-    ).as_dict()
-    del figures["num_steps"]  # of the window; the summary has the run's
-    prompts = int(recording.requests.prompt_tokens[who.counted].sum())
-    cached = int(outcome.cached_tokens[who.counted].sum())
-    return (
-        preemption_figures(recording, who.counted, resolved)
-        | offload_figures(recording, resolved)
-        | {
-            "prefix_hit_rate": _rate(cached, prompts),
-        }
-        | figures
-        | exhaustion(recording, who, resolved)
-        | {
-            "mfu": hardware.mfu(recording, who, resolved.model, resolved.gpu, split),
-            "mbu": hardware.mbu(recording, who, resolved.model, resolved.gpu, split),
-            "state": trend.state,
-            "latency_depends_on_run_length": trend.state == OVERLOADED,
-            "backlog_slope_per_s": trend.slope_per_s,
-            "backlog_slope_ci95_per_s": trend.slope_ci95_per_s,
-            "limits": limits(recording, who, resolved),
-            "mean_running": law.mean_running,
-            "arrival_rate": law.arrival_rate,
-            "mean_residence_s": law.mean_residence_s,
-        }
-    )
-
-
 def _classes(
     recording: Recording, resolved: Resolved, who: Population, good: Rows | None
 ) -> dict[str, Any]:
@@ -206,14 +163,14 @@ def _classes(
 
 
 def _class_costs(
-    recording: Recording, time: StepTime, who: Population, dollars: float
+    recording: Recording, parts: list[Part], who: Population, dollars: float
 ) -> dict[str, dict[str, float]]:
     """Each class's share of the bill, where the workload has more than one."""
     names = recording.requests.class_names
     if len(names) < 2:
         return {}
     out = {}
-    for index, share in enumerate(class_shares(recording, time, who).tolist()):
+    for index, share in enumerate(shares_of_classes(parts, who).tolist()):
         rows = who.completed & (recording.requests.class_id == index)
         tokens_in = int(recording.requests.prompt_tokens[rows].sum())
         tokens_out = int(recording.outcome.generated_tokens[rows].sum())

@@ -83,11 +83,37 @@ def trace_events(recording: Recording, events: NDArray[Any], window: Window) -> 
     events : its event log up to the end of the window, at least the kinds of `_telling`.
     window : (from, to) in simulated seconds; slices end at its edges.
     """
+    for name, pool, first in recording.pools():
+        ours = events[(events["replica"] >= first) & (events["replica"] < first + pool.replicas)]
+        ours["replica"] -= first
+        for event in _of_pool(name, pool, ours, window):
+            yield {**event, "pid": event["pid"] + first}
+    yield from _transfers(recording, window)
+
+
+def _of_pool(
+    name: str, recording: Recording, events: NDArray[Any], window: Window
+) -> Iterator[Event]:
+    """The events of equal replicas, counted from 0."""
     for replica in range(recording.replicas):
-        yield _name("process_name", replica, STEPS, f"replica {replica}")
+        yield _name("process_name", replica, STEPS, f"{name}replica {replica}")
         yield _name("thread_name", replica, STEPS, "steps")
         yield from _steps(recording, replica, window)
     yield from _requests(recording, events, window)
+
+
+def _transfers(recording: Recording, window: Window) -> Iterator[Event]:
+    """KV on its way to a decode replica, in the row of its request there."""
+    moved = recording.handovers
+    if moved is None:
+        return
+    ends_s = np.where(np.isnan(moved.arrived_s), recording.end_s, moved.arrived_s)
+    touches = (moved.claimed_s < window[1]) & (ends_s >= window[0])
+    for row in np.flatnonzero(touches).tolist():
+        about = {"blocks": int(moved.pulled_blocks[row])}
+        place = (int(moved.replica[row]), row + 1)
+        start_s = float(moved.claimed_s[row])
+        yield from _slice("KV transfer", *place, start_s, float(ends_s[row]), window, about)
 
 
 def _steps(recording: Recording, replica: int, window: Window) -> Iterator[Event]:

@@ -50,6 +50,7 @@ def text_report(
         + _time(summary)
         + _batch(summary, static)
         + _speculation(summary, resolved)
+        + _pools(summary)
         + _memory(summary, resolved)
         + _preemption(preemption)
         + _hardware(summary)
@@ -178,6 +179,42 @@ def _speculation(summary: dict[str, Any], resolved: Resolved) -> list[str]:
     return [
         line("Drafted tokens accepted (%):", summary["draft_acceptance"] * 100),
         line("Output tokens per decode:", summary["tokens_per_decode"]),
+    ]
+
+
+def _pools(summary: dict[str, Any]) -> list[str]:
+    """The two pools side by side, and what is between them."""
+    if not summary["pools"]:
+        return []
+    rows = {
+        "GPUs": ("num_gpus", 1),
+        "Utilisation (%)": ("utilisation", 100),
+        "Mean batch size": ("mean_batch_size", 1),
+        "Mean tokens per step": ("mean_tokens_per_step", 1),
+        "KV usage, mean (%)": ("kv_usage_mean", 100),
+        "KV usage, peak (%)": ("kv_usage_peak", 100),
+        "Prefix cache hits (% of prompts)": ("prefix_hit_rate", 100),
+        "Preemptions": ("preemptions", 1),
+        "MFU (%)": ("mfu", 100),
+        "MBU (%)": ("mbu", 100),
+    }
+    pools = summary["pools"]
+    out = [header("Pools"), " " * 32 + "".join(f"{name:>12}" for name in pools)]
+    for title, (key, scale) in rows.items():
+        cells = "".join(f"{number(pool[key] * scale):>12}" for pool in pools.values())
+        out.append(f"{title:<32}{cells}")
+    for name, pool in pools.items():
+        named = [f"{LIMITS[one['resource']]} {one['share']:.0%}" for one in pool["limits"][:2]]
+        out += wrapped(f"{name}: {pool['state']}; {', '.join(named)}.", bullet="- ")
+    moved = summary["kv_transfer"]
+    return [
+        *out,
+        header("KV transfer"),
+        line("Mean (ms):", moved["mean_transfer_ms"]),
+        line("P99 (ms):", moved["p99_transfer_ms"]),
+        line("Read by decode (GiB):", moved["transferred_bytes"] / 2**30),
+        line("Busy, links of prefill (%):", moved["prefill_link_utilisation"] * 100),
+        line("Busy, links of decode (%):", moved["decode_link_utilisation"] * 100),
     ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from cost_models.parallelism import Parallelism
 from simulator.scenario.autoscaler import AutoscalerSpec
 from simulator.scenario.base import Count, NonNegative, Section
+from simulator.scenario.pools import PoolsSpec, RouterName
 
 Name = Annotated[str, Field(min_length=1)]
 
@@ -53,15 +54,7 @@ class ClusterSpec(Section):
     engine: Name = "vllm"
     engine_version: Annotated[Name, BeforeValidator(_quoted_version)] | None = None
     """release whose defaults and host time are used; null: the catalogue's newest"""
-    router: Literal[
-        "round_robin",
-        "random",
-        "least_outstanding",
-        "least_kv",
-        "power_of_two",
-        "session_affinity",
-        "prefix_affinity",
-    ] = "round_robin"
+    router: RouterName = "round_robin"
     """least_outstanding: fewest requests running and waiting; least_kv: fewest KV blocks in use;
     power_of_two: the less loaded of two drawn; session_affinity: where the session's turn before
     was; prefix_affinity: where most of the same prompt was sent, if the load is not uneven"""
@@ -73,6 +66,9 @@ class ClusterSpec(Section):
     """grams of CO2 that the grid emits per kWh; null: no estimate"""
     pue: Annotated[float, Field(ge=1, le=10)] = 1.0
     """power usage effectiveness: energy of the whole site / of its machines"""
+
+    pools: PoolsSpec | None = None
+    """prefill and decode on replicas of their own, instead of `replicas` that do both"""
 
     @property
     def split(self) -> Parallelism:
@@ -91,7 +87,7 @@ class ClusterSpec(Section):
 
     @property
     def num_gpus(self) -> int:
-        """GPUs of all replicas, at most."""
+        """GPUs of all replicas, at most; without pools."""
         return self.split.gpus * self.most_replicas
 
     @property

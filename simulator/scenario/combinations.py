@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulator.scenario.pools import check_pools
 from simulator.scenario.step_options import check_options, options_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def check_combinations(scenario: Scenario) -> None:
             f"scheduler.static.batch_size {static.batch_size}; raise the one or lower the other"
         )
     check_options(scenario)
+    check_pools(scenario)
     if scenario.cluster.pipeline_parallel > 1:
         _check_stages(scenario)
     if scenario.cluster.data_parallel > 1 and scheduler.policy != "chunked_prefill":

@@ -70,6 +70,11 @@ def relative_files(mapping: dict[str, Any], base_dir: Path) -> Iterator[Named]:
         if isinstance(model, dict)
         else Named(mapping, "model", model),
         Named(cluster, "gpu", cluster["gpu"]),
+        *(
+            Named(pool, "gpu", pool["gpu"])
+            for pool in (cluster.get("pools") or {}).values()
+            if isinstance(pool, dict) and "gpu" in pool
+        ),
         *(Named(cost, key, cost[key]) for key in ("path", "host") if cost.get(key)),
         *(
             Named(cost["coefficients"], index, path)

@@ -11,6 +11,7 @@ from cost_models import calibration, effects
 from cost_models.catalog import files, model
 from simulator.errors import InputError
 from simulator.scenario.files import code, code_file, data_files
+from simulator.scenario.pools import POOLS
 
 # Raised whenever the same scenario starts to give other results.
 SEMANTICS_VERSION = 1
@@ -51,6 +52,8 @@ def file_sha256(path: Path) -> str:
 
 def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
     """Digests of catalogue entries, coefficients and code of the user's that it works with."""
+    if mapping["cluster"].get("pools"):
+        return _facts_of_pools(mapping, base_dir)
     cluster = mapping["cluster"]
     spec = mapping["model"] if isinstance(mapping["model"], dict) else {"name": mapping["model"]}
     spec = {**spec, "name": at_base(spec["name"], base_dir)}
@@ -78,6 +81,16 @@ def _facts(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
         if source is not None:
             paths[f"code of {named.key}"] = source
     return {key: file_sha256(path) for key, path in paths.items()}
+
+
+def _facts_of_pools(mapping: dict[str, Any], base_dir: Path) -> dict[str, str]:
+    """What both pools work with, each like a cluster of its own."""
+    found: dict[str, str] = {}
+    for name in POOLS:
+        gpu = mapping["cluster"]["pools"][name].get("gpu", mapping["cluster"]["gpu"])
+        one = {**mapping, "cluster": {**mapping["cluster"], "gpu": gpu, "pools": None}}
+        found |= {f"{name} {key}": value for key, value in _facts(one, base_dir).items()}
+    return found
 
 
 def at_base(name: str, base_dir: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from cost_models import catalog
@@ -15,6 +16,7 @@ from simulator.scenario.cost_loader import step_cost
 from simulator.scenario.hashing import at_base
 from simulator.scenario.kv_size import size_kv_cache
 from simulator.scenario.release_rules import check_release
+from simulator.scenario.resolve_pools import resolve_pools
 from simulator.scenario.resolved import Resolved
 from simulator.scenario.scenario import Scenario
 
@@ -37,6 +39,8 @@ def resolve(scenario: Scenario, *, replicate: int = 0) -> Resolved:
     InputError
         Unknown names, a model that does not fit, or limits that contradict each other.
     """
+    if scenario.cluster.pools is not None:
+        return resolve_pools(scenario, partial(resolve, replicate=replicate))
     model, gpu, defaults = _look_up(scenario)
     scenario = _with_block_size(scenario, defaults)
     notes = list(model.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ class Resolved:
     max_num_seqs, max_num_batched_tokens : limits of a step.
     replicate : number of the random sample that the machines draw from (routers do).
     notes : one sentence for each default taken and each departure from the engine.
+    pools : by name, prefill and decode, each as a cluster of its own; {} where replicas do
+        both.  The facts above are then those of the decode pool.
     """
 
     scenario: Scenario
@@ -45,6 +48,7 @@ class Resolved:
     max_num_batched_tokens: int
     replicate: int = 0
     notes: list[str] = field(default_factory=list)
+    pools: Mapping[str, Resolved] = field(default_factory=dict)
 
     @property
     def shares_experts(self) -> bool:
@@ -64,3 +68,42 @@ class Resolved:
         """Blocks that a replica can hand out: one of a paged pool is a placeholder."""
         paged = self.scenario.kv_cache.allocator == "paged"
         return self.num_gpu_blocks - 1 if paged else self.num_gpu_blocks
+
+    @property
+    def kv_block_s(self) -> float:
+        """Seconds that a KV block between two pools keeps the links at both ends busy.
+
+        Each rank of the reader reads what it needs of a block over its own link; the ranks of
+        the sender share what all of them read, so that fewer of these serve each of them
+        longer.  Where every rank holds a whole latent vector, or there are fewer KV heads than
+        ranks, the reader's ranks read the same bytes several times, as NIXL's do.
+        """
+        pools = self.scenario.cluster.pools
+        assert pools is not None and pools.kv_transfer.bytes_per_s is not None  # filled in
+        sends, reads = (
+            self.pools[name].scenario.cluster.tensor_parallel for name in ("prefill", "decode")
+        )
+        rank_bytes = self.block_size * self.model.kv_bytes_per_token(reads)
+        return rank_bytes * max(1.0, reads / sends) / pools.kv_transfer.bytes_per_s
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of all replicas."""
+        if self.pools:
+            return sum(pool.num_gpus for pool in self.pools.values())
+        return self.scenario.cluster.num_gpus
+
+    @property
+    def price_per_hour(self) -> float:
+        """Dollars per hour of all GPUs."""
+        if self.pools:
+            return sum(pool.price_per_hour for pool in self.pools.values())
+        return self.num_gpus * self.price_per_gpu_hour
+
+    @property
+    def price_per_gpu_hour(self) -> float:
+        """Dollars per hour of a GPU; of pools the mean."""
+        if self.pools:
+            return self.price_per_hour / self.num_gpus
+        price = self.scenario.cluster.price_per_gpu_hour
+        return self.gpu.price_per_gpu_hour if price is None else price

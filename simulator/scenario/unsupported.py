@@ -15,7 +15,6 @@ from simulator.scenario.overrides import Path, dotted
 
 # Key -> the values that mean "off" and so may stand in a file.
 KEYS: dict[str, tuple[Any, ...]] = {
-    "cluster.pools": (None,),
     "cluster.faults": ([], None),
 }
 

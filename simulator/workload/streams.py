@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     JITTER = 10
     EPISODES = 11
     ROUTING = 20
+    DECODE_ROUTING = 21
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import reference
 import work
 from numpy.typing import NDArray
 
+from simulator.cluster.build import build_fleet
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import NUM_STEPS
 from simulator.scenario import Resolved
-from simulator.simulation import build_fleet
 from simulator.workload import build_requests
 from simulator.workload.requests import Requests
 

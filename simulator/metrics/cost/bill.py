@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simulator.metrics.cost.energy import energy_figures
+from simulator.metrics.cost.parts import Part
 from simulator.metrics.cost.reservation import reservation_figures
-from simulator.metrics.cost.step_time import StepTime
 from simulator.metrics.latency import Population
-from simulator.metrics.leases import overlap_s, paid
-from simulator.metrics.steps import in_window
-from simulator.recording import Recording
 
 if TYPE_CHECKING:
     from simulator.scenario import Resolved
 
+RESERVED = ("reserved_price_per_gpu_hour", "reserved_replicas", "cost_with_reserved")
+
 
 def cost_figures(
-    recording: Recording,
+    parts: list[Part],
     resolved: Resolved,
-    time: StepTime,
     who: Population,
     tokens_in: int,
     tokens_out: int,
@@ -28,7 +28,7 @@ def cost_figures(
 
     Parameters
     ----------
-    time : of all steps.
+    parts : all replicas, from `parts_of`.
     tokens_in, tokens_out : prompt and output tokens of the requests that completed.
 
     Returns
@@ -38,32 +38,40 @@ def cost_figures(
     together just pay it: prompts bear the time that their computing adds to steps, output
     tokens the rest, idle time in proportion.
     """
-    cluster = resolved.scenario.cluster
-    price = cluster.price_per_gpu_hour
-    if price is None:
-        price = resolved.gpu.price_per_gpu_hour
-    gpu_s = cluster.split.engine_gpus * overlap_s(
-        paid(recording), who.start_s, who.start_s + who.duration_s
-    )
-    dollars = price * gpu_s / 3600
-    spent = time.by_purpose()[:, in_window(recording.steps, who)].sum(axis=1)
+    gpu_s = sum(part.gpu_s(who) for part in parts)
+    dollars = sum(part.price * part.gpu_s(who) / 3600 for part in parts)
+    spent = np.sum([part.spent(who) for part in parts], axis=0)
     prompts = float(spent[0] / spent.sum()) if spent.sum() > 0 else float("nan")
     return (
         {
-            "num_gpus": cluster.num_gpus,
+            "num_gpus": resolved.num_gpus,
             "gpu_hours": gpu_s / 3600,
-            "price_per_gpu_hour": price,
+            "price_per_gpu_hour": resolved.price_per_gpu_hour,
             "cost": dollars,
         }
-        | reservation_figures(recording, resolved, who, price)
+        | _reservations(parts, resolved, who)
         | per_million(dollars, tokens_in, tokens_out)
         | {
             "prompts_share_of_cost": prompts,
             "price_per_million_input_tokens": _each(dollars * prompts, tokens_in),
             "price_per_million_output_tokens": _each(dollars * (1 - prompts), tokens_out),
         }
-        | energy_figures(recording, resolved, time, who, gpu_s, tokens_out)
+        | energy_figures(parts, resolved.scenario.cluster, who, tokens_out)
     )
+
+
+def _reservations(parts: list[Part], resolved: Resolved, who: Population) -> dict[str, Any]:
+    """What to reserve, of each part by itself; nothing where not all reserved prices are known."""
+    each = [reservation_figures(p.recording, p.resolved, who, p.price) for p in parts]
+    if any(one["reserved_replicas"] is None for one in each):
+        each = [one | dict.fromkeys(RESERVED) for one in each]
+        return each[0] | {"cost_of_fixed_peak": sum(one["cost_of_fixed_peak"] for one in each)}
+    total = {key: sum(one[key] for one in each) for key in each[0]}
+    dollars = sum(
+        one["reserved_price_per_gpu_hour"] * part.resolved.num_gpus
+        for one, part in zip(each, parts, strict=True)
+    )
+    return total | {"reserved_price_per_gpu_hour": dollars / resolved.num_gpus}
 
 
 def per_million(dollars: float, tokens_in: int, tokens_out: int) -> dict[str, float]:

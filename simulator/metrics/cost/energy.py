@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.metrics.cost.step_time import StepTime
+from simulator.metrics.cost.parts import Part
 from simulator.metrics.latency import Population
 from simulator.metrics.steps import in_window
-from simulator.recording import Recording
 
 if TYPE_CHECKING:
-    from simulator.scenario import Resolved
+    from simulator.scenario import ClusterSpec
 
 IDLE = 0.15
 PREFILL = 1.0
@@ -33,24 +32,11 @@ JOULES_PER_KWH = 3.6e6
 
 
 def energy_figures(
-    recording: Recording,
-    resolved: Resolved,
-    time: StepTime,
-    who: Population,
-    gpu_s: float,
-    tokens_out: int,
+    parts: list[Part], cluster: ClusterSpec, who: Population, tokens_out: int
 ) -> dict[str, Any]:
-    """Energy and carbon of `gpu_s` seconds of GPUs that are paid for."""
-    cluster = resolved.scenario.cluster
-    rows = in_window(recording.steps, who)
-    decode_s, prefill_s = (time.weights_s + time.kv_s)[rows], time.prefill_s[rows]
-    batch = np.clip(recording.steps.decode_seqs[rows], 1, MANY)
-    share = DECODE_OF_ONE + (DECODE_OF_MANY - DECODE_OF_ONE) * np.log(batch) / np.log(MANY)
-    busy_s = float(decode_s.sum() + prefill_s.sum())
-    at_full_power_s = float((share * decode_s).sum()) + PREFILL * float(prefill_s.sum())
-    gpus = cluster.split.engine_gpus
-    full_s = gpus * at_full_power_s + IDLE * max(gpu_s - gpus * busy_s, 0.0)
-    board_j = resolved.gpu.tdp_w * full_s
+    """Energy and carbon of all GPUs while they are paid for."""
+    board_j = sum(_board_joules(part, who) for part in parts)
+    gpu_s = sum(part.gpu_s(who) for part in parts)
     kwh = board_j * cluster.pue / JOULES_PER_KWH
     grid = cluster.grid_co2_g_per_kwh
     return {
@@ -61,3 +47,17 @@ def energy_figures(
         else float("nan"),
         "co2_kg": None if grid is None else kwh * grid / 1e3,
     }
+
+
+def _board_joules(part: Part, who: Population) -> float:
+    """What the boards of equal replicas draw."""
+    time, steps = part.time, part.recording.steps
+    rows = in_window(steps, who)
+    decode_s, prefill_s = (time.weights_s + time.kv_s)[rows], time.prefill_s[rows]
+    batch = np.clip(steps.decode_seqs[rows], 1, MANY)
+    share = DECODE_OF_ONE + (DECODE_OF_MANY - DECODE_OF_ONE) * np.log(batch) / np.log(MANY)
+    busy_s = float(decode_s.sum() + prefill_s.sum())
+    at_full_power_s = float((share * decode_s).sum()) + PREFILL * float(prefill_s.sum())
+    each = part.resolved.scenario.cluster.split.engine_gpus
+    idle_s = max(part.gpu_s(who) - each * busy_s, 0.0)
+    return part.resolved.gpu.tdp_w * (each * at_full_power_s + IDLE * idle_s)

@@ -115,14 +115,12 @@ class System:
     @property
     def gpus(self) -> int:
         """GPUs of all replicas."""
-        return self.scenario.cluster.num_gpus
+        return self.resolved(0).num_gpus
 
     @property
     def price_per_hour(self) -> float:
         """Dollars per hour of all GPUs."""
-        price = self.resolved(0).scenario.cluster.price_per_gpu_hour
-        assert price is not None
-        return price * self.gpus
+        return self.resolved(0).price_per_hour
 
     def resolved(self, replicate: int) -> Resolved:
         """The machines; a static engine's depend on the largest output of the replicate."""

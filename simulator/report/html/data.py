@@ -33,10 +33,11 @@ BINS = 1500  # over a run: more than a screen has columns, so that there is some
 POINTS = 700  # of a distribution
 
 
-def timeline(recording: Recording) -> Data:
-    """Seats by step, and the queue, of replica 0 in the telling window."""
+def timeline(recording: Recording, replica: int) -> Data:
+    """Seats by step, and the queue, of a replica in the telling window."""
     window = default_window([recording])
-    steps = steps_within(recording.steps, window, 0)
+    _, recording, replica = recording.pool_of(replica)
+    steps = steps_within(recording.steps, window, replica)
     layers = occupancy(steps)
     seats = [
         {
@@ -48,7 +49,7 @@ def timeline(recording: Recording) -> Data:
         for name in LAYERS
         if layers[name].any()
     ]
-    time_s, count = waiting(recording, window, 0 if recording.replicas > 1 else None)
+    time_s, count = waiting(recording, window, replica if recording.replicas > 1 else None)
     most = max(float(sum(layers.values()).max(initial=0.0)), 1.0)  # type: ignore[union-attr]
     return {
         "x": _clock(window),
@@ -77,7 +78,7 @@ def load(recording: Recording) -> Data:
     steps = recording.steps
     means = averages(steps, edges, {"running": steps.running, "kv": steps.kv_blocks})
     queue = waiting_at(recording, (edges[1:] + edges[:-1]) / 2)
-    held = means["kv"] / max(recording.usable_kv_blocks * recording.replicas, 1) * 100
+    held = means["kv"] / max(int(recording.kv_blocks_of_replicas().sum()), 1) * 100
     start = edges[:-1]
     most = max(float(means["running"].max()), float(queue.max()), 1.0)
     return {

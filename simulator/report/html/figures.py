@@ -29,12 +29,15 @@ def figures(result: Result) -> list[str]:
     from simulator.report.html import data
 
     drawn = (
-        (
-            "Seats of one replica by what their holders do, and the queue, step by step, in the "
-            "stretch in which most time is lost.",
-            plots.plot_timeline(result),
-            data.timeline(result.recording),
-            True,
+        *(
+            (
+                f"Seats of one {pool}replica by what their holders do, and the queue, step by "
+                "step, in the stretch in which most time is lost.",
+                plots.plot_timeline(result, replica=first),
+                data.timeline(result.recording, first),
+                True,
+            )
+            for pool, _, first in result.recording.pools()
         ),
         (
             f"Running and waiting requests and the KV cache over the run. {_load(result)}",

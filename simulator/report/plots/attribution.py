@@ -26,6 +26,7 @@ COLOURS = dict(
             style.DECODE,
             "#56B4E9",
             "#CC79A7",
+            "#8C6D1F",
             style.INK,
         ),
         strict=True,

@@ -54,11 +54,12 @@ def plot_timeline(result: Result, window: Window | None = None, replica: int = 0
     recording = result.recording
     if window is None:
         window = default_window([recording])
+    one_of = f", {recording.pool_of(replica)[0]}replica {replica}" if recording.replicas > 1 else ""
+    _, recording, replica = recording.pool_of(replica)
     figure = style.new_figure(10, 4.2, header=0.6)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     drawn = draw_occupancy(top, recording, window, replica)
     draw_queue(bottom, recording, window, replica if recording.replicas > 1 else None)
-    one_of = f", replica {replica}" if recording.replicas > 1 else ""
     style.title(top, f"Seats by what their holders do{one_of}")
     style.label(top, y="requests")
     style.label(bottom, x="simulated time (s)", y="waiting")
@@ -81,7 +82,7 @@ def plot_load(result: Result) -> Figure:
             "kv": steps.kv_blocks,
         },
     )
-    usable = max(recording.usable_kv_blocks * recording.replicas, 1)
+    usable = max(int(recording.kv_blocks_of_replicas().sum()), 1)
     scaled = recording.leases is not None
     figure = style.new_figure(10, 5.2 if scaled else 4.2)
     top, *more, bottom = figure.subplots(

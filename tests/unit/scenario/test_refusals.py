@@ -69,7 +69,13 @@ REFUSED = {
     # part of the contract, but not of this version
     "cluster.faults=[{at_s: 3}]": ["cluster.faults is not supported by servecast 0.1"],
     "cluster.pipeline_parallel=0": ["cluster.pipeline_parallel is 0", "at least 1"],
-    "cluster.pools={prefill: {}}": ["cluster.pools is not supported"],
+    "cluster={replicas: 2, pools: {}}": ["cluster.replicas is 2", "of each pool"],
+    "cluster.pools={prefil: {}}": [
+        "cluster.pools.prefil is not a key",
+        "did you mean cluster.pools.prefill?",
+    ],
+    "cluster.pools={decode: {replicas: 0}}": ["cluster.pools.decode.replicas is 0"],
+    "cluster.pools={kv_transfer: {bytes_per_s: 0}}": ["cluster.pools.kv_transfer.bytes_per_s"],
     "cluster.autoscaler={policy: target_tracking, target: 5}": ["cluster.autoscaler.max_replicas"],
     "cluster.autoscaler={policy: target_tracking, target: 0, max_replicas: 3}": [
         "autoscaler.target"
