@@ -67,6 +67,12 @@ STEP_COLUMNS = {
     "rejected_tokens": "tokens drafted by speculation that the model disagreed with",
 }
 
+# Columns that a file has only where the run has what they are about.
+OPTIONAL_COLUMNS = {
+    "id", "kv_reserved_tokens", "pool", "decode_replica", "prefilled_s", "kv_claimed_s",
+    "kv_arrived_s", "kv_pulled_blocks",
+}  # fmt: skip
+
 _STATISTICS = "mean, median, std (population) and p50, p90, p95, p99 of"
 
 GLOSSARY = {

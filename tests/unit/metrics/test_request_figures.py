@@ -17,7 +17,12 @@ from recordings import recording, req, resolved, step
 
 from simulator.metrics import missed, requests_frame, steps_frame, summarize
 from simulator.metrics.attribution import attribute
-from simulator.metrics.glossary import GLOSSARY, REQUEST_COLUMNS, STEP_COLUMNS
+from simulator.metrics.glossary import (
+    GLOSSARY,
+    OPTIONAL_COLUMNS,
+    REQUEST_COLUMNS,
+    STEP_COLUMNS,
+)
 from simulator.metrics.latency import tpot_s
 
 REQUESTS = [
@@ -162,8 +167,8 @@ def test_tpot_needs_two_tokens():
 def test_frames_have_the_glossaries_columns():
     rec = recording(REQUESTS, STEPS, GAPS)
     requests, steps = requests_frame(rec, attribute(rec, resolved())), steps_frame(rec)
-    assert list(requests) == [name for name in REQUEST_COLUMNS if name != "id"]
-    assert list(steps) == [name for name in STEP_COLUMNS if name != "kv_reserved_tokens"]
+    assert list(requests) == [name for name in REQUEST_COLUMNS if name not in OPTIONAL_COLUMNS]
+    assert list(steps) == [name for name in STEP_COLUMNS if name not in OPTIONAL_COLUMNS]
     assert requests["ttft_ms"].tolist() == [1000.0, 1500.0, 2000.0]
     assert requests["status"].tolist() == ["finished"] * 3
     assert steps["start_s"].tolist() == list(range(7))

@@ -7,7 +7,7 @@ import pytest
 from recordings import recording, req, resolved, step
 
 from simulator.metrics.attribution import attribute
-from simulator.metrics.glossary import REQUEST_COLUMNS, STEP_COLUMNS
+from simulator.metrics.glossary import OPTIONAL_COLUMNS, REQUEST_COLUMNS, STEP_COLUMNS
 from simulator.report.files import to_json, write_atomically, write_text
 from simulator.report.tables import columns_markdown, write_requests, write_steps
 
@@ -40,7 +40,7 @@ def test_requests_parquet(tmp_path):
     path = tmp_path / "requests.parquet"
     write_requests(recording(ROWS), path, attribute(recording(ROWS), resolved()))
     table = pq.read_table(path)
-    assert table.column_names == [name for name in REQUEST_COLUMNS if name != "id"]
+    assert table.column_names == [name for name in REQUEST_COLUMNS if name not in OPTIONAL_COLUMNS]
     assert table["status"].to_pylist() == ["finished", "rejected"]
     assert table["reject_reason"].to_pylist() == ["", "queue_full"]
     assert table["ttft_ms"].to_pylist() == [1000.0, None]
@@ -54,7 +54,7 @@ def test_steps_parquet_is_the_same_bytes_each_time(tmp_path):
         write_steps(rec, tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     table = pq.read_table(tmp_path / "a")
-    assert table.column_names == [name for name in STEP_COLUMNS if name != "kv_reserved_tokens"]
+    assert table.column_names == [name for name in STEP_COLUMNS if name not in OPTIONAL_COLUMNS]
     assert table["kv_tokens"].to_pylist() == [0, 2**40]
 
 

@@ -41,7 +41,7 @@ def test_every_null_is_filled(mapping: dict[str, Any]) -> None:
         values = getattr(scenario, section).model_dump()
         empty = [key for key, value in values.items() if value is None]
         off = {
-            "cluster": ["autoscaler", "grid_co2_g_per_kwh"],
+            "cluster": ["autoscaler", "grid_co2_g_per_kwh", "pools"],
             "scheduler": ["speculative", "structured_output", "max_queue"],
         }
         assert empty == off.get(section, [])
