@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from cost_models.catalog import EngineDefaults, Gpu, Model, engine_defaults
 from cost_models.errors import InputError
+from cost_models.lora import adapter_bytes
 from cost_models.parallelism import Parallelism
 from cost_models.pipeline import stage_models
 
@@ -84,6 +85,8 @@ def kv_budget(
     max_num_seqs: int | None = None,
     block_size: int | None = None,
     defaults: EngineDefaults | None = None,
+    max_loras: int = 0,
+    max_lora_rank: int = 0,
 ) -> MemoryBudget:
     """KV blocks that fit on each of `tp` GPUs.
 
@@ -97,6 +100,7 @@ def kv_budget(
     gpu_memory_utilization, max_num_batched_tokens, max_num_seqs, block_size : None takes
         the engine's default.
     defaults : of the engine's release; the newest vLLM when None.
+    max_loras, max_lora_rank : slots for LoRA adapters, and the rank for which they have room.
 
     Raises
     ------
@@ -119,6 +123,9 @@ def kv_budget(
     sums = []
     for stage in stage_models(model, split.pp):
         lines = _lines(stage, gpu, split, known, share, tokens, seqs)
+        if max_loras:
+            slots = max_loras * adapter_bytes(stage, max_lora_rank, split.tp)
+            lines.append((f"slots of {max_loras} LoRA adapters, rank {max_lora_rank}", -slots))
         rest = sum(amount for _, amount in lines)
         block_bytes = block * stage.kv_bytes_per_token(split.tp)
         sums.append((rest // block_bytes, rest, block_bytes, lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cost_models.lora import adapter_cost
 from simulator.engine.state import CONTIGUOUS, PAGED, PREFIX
 from simulator.errors import InputError
 from simulator.scenario import Resolved, Scenario
@@ -48,6 +49,7 @@ def engine_limits(resolved: Resolved, role: str = BOTH) -> dict[str, float]:
     limits |= _option_limits(scenario)
     if role != BOTH:
         limits["lends_kv" if role == PREFILL else "reads_kv"] = True
+    limits |= _lora_limits(resolved)
     limits |= _host_memory_limits(resolved)
     if scheduler.policy == "static":
         limits.update(
@@ -87,6 +89,33 @@ def _option_limits(scenario: Scenario) -> dict[str, float]:
         limits["structured_share"] = scheduler.structured_output.share
         limits["grammar_s_per_seq"] = scheduler.structured_output.grammar_s_per_seq
     return limits
+
+
+def _lora_limits(resolved: Resolved) -> dict[str, float]:
+    """Slots for adapters, and what a step with adapters takes longer."""
+    lora, tp = resolved.scenario.scheduler.lora, resolved.scenario.cluster.tensor_parallel
+    if lora is None:
+        return {}
+    if RULES[resolved.defaults.scheduler_rules].skips_unchunkable:
+        raise InputError(
+            f"scheduler.lora follows releases that keep the place of who is passed over, and "
+            f"cluster.engine_version is {resolved.defaults.version}; take a newer one"
+        )
+    cost = adapter_cost(
+        resolved.model,
+        resolved.gpu,
+        lora.max_lora_rank,
+        tp,
+        step_s_per_layer=lora.step_s_per_layer,
+        load_bytes_per_s=None if lora.load_gb_per_s is None else lora.load_gb_per_s * 1e9,
+    )
+    return {
+        "max_loras": lora.max_loras,
+        "lora_load_s": cost.load_s,
+        "lora_step_s": cost.step_s,
+        "lora_adapter_s": cost.adapter_s,
+        "lora_token_s": cost.token_s,
+    }
 
 
 def _allocator(scenario: Scenario) -> int:

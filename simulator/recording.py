@@ -155,6 +155,8 @@ class Recording:
         the larger number.
     replicas : number of replicas, at most if it changed.
     reservations : None where blocks are taken as they are filled.
+    adapter_loads : LoRA adapters copied to slots of the GPUs.
+    adapter_load_s : seconds that steps of all replicas waited for it.
     transfer_s : seconds that steps of all replicas waited for KV that preemptions copied.
     stored_blocks, loaded_blocks : copied to and from the prefix cache's second tier.
     leases : None where all replicas were there all the time.
@@ -172,6 +174,8 @@ class Recording:
     block_size: int
     replicas: int
     reservations: Reservations | None = None
+    adapter_loads: int = 0
+    adapter_load_s: float = 0.0
     transfer_s: float = 0.0
     stored_blocks: int = 0
     loaded_blocks: int = 0

@@ -18,6 +18,7 @@ from simulator.cluster.clients import sender
 from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
+from simulator.engine_limits import engine_limits
 from simulator.recording import Recording
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.scenario.overrides import Override
@@ -208,6 +209,14 @@ def simulate_requests(
         resolved.notes.append(
             "the workload does not say which prompts are alike, so that prefix caching finds "
             "nothing but a preempted request's own blocks"
+        )
+    if scenario.scheduler.lora is not None:
+        limits = engine_limits(resolved)
+        resolved.notes.append(
+            "scheduler.lora: an estimate, with no measurement behind it: loading an adapter takes "
+            f"{limits['lora_load_s'] * 1e3:.3g} ms; a step with adapters takes "
+            f"{limits['lora_step_s'] * 1e3:.3g} ms longer (the kernels of Punica, 2024) and "
+            f"{limits['lora_adapter_s'] * 1e3:.2g} ms for each of them"
         )
     horizon_s = scenario.workload.horizon_s or np.inf
     end_s, stopped = _run(fleet, resolved, horizon_s, progress, stop)

@@ -28,7 +28,7 @@ from simulator.workload.requests import Requests
 ORDERS = ("fcfs", "sjf", "srpt", "priority", "edf", "fair")
 POLICIES = ("static", "continuous", "orca", "sglang", "chunked_prefill")
 # chunked_prefill with options, compiled apart from it.
-WITH_OPTIONS = ("step_options", "offloading")
+WITH_OPTIONS = ("step_options", "offloading", "multi_lora")
 VLLM_V1 = ("chunked_prefill", *WITH_OPTIONS)
 ALLOCATORS = {
     "paged": PAGED, "contiguous": CONTIGUOUS, "contiguous_oracle": CONTIGUOUS,

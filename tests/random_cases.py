@@ -92,6 +92,8 @@ def make_case(dice: Dice, policy: str) -> Case:
         "class_names": ("a", "b", "c"),
         "max_concurrency": dice.choice([None, None, 1, 2, 5]),
     }
+    if policy == "multi_lora":
+        columns["adapter"] = np.array([dice.integer(0, 4) for _ in range(n)])
     return Case(list(zip(arrival_s.tolist(), prompts, outputs, strict=True)), columns, options)
 
 
@@ -146,6 +148,16 @@ def _limits(dice: Dice, policy: str, longest: int) -> dict[str, Any]:
         if options["allocator"] not in RESERVING:
             options["depth"] = dice.choice([1, 1, 2])  # 2: asynchronous scheduling
         options |= RULES[dice.choice(list(RULES))].limits()
+    if policy == "multi_lora":
+        options |= {
+            "order": "fcfs",
+            "chunked_prefill": True,
+            "max_loras": dice.integer(1, 3),
+            "lora_load_s": dice.choice([0.0, 0.5]),
+            "lora_step_s": 0.25,
+            "lora_adapter_s": 0.125,
+            "lora_token_s": 0.0,
+        }
     if policy == "step_options":
         drafting = options.get("depth", 1) == 1 and options["allocator"] not in RESERVING
         options |= _step_options(dice, drafting=drafting)

@@ -12,6 +12,7 @@ from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import Lockstep
 from simulator.engine_limits import BOTH, DECODE, PREFILL, engine_limits
+from simulator.errors import InputError
 from simulator.scenario import Resolved, Scenario
 from simulator.scenario.step_options import entry_of
 from simulator.schedulers.loader import load_policy
@@ -27,7 +28,18 @@ MAX_TABLE_TOKENS = 1 << 20
 
 
 def build_fleet(resolved: Resolved, requests: Requests, *, events: bool = False) -> Servers:
-    """The replicas of a scenario."""
+    """The replicas of a scenario.
+
+    Raises
+    ------
+    InputError
+        The trace asks for LoRA adapters, and the engine serves none.
+    """
+    if resolved.scenario.scheduler.lora is None and requests.adapter.any():
+        raise InputError(
+            "the trace asks for LoRA adapters, but the engine serves none; give scheduler.lora, "
+            "such as {max_loras: 8}"
+        )
     if not resolved.pools:
         return _fleet(resolved, requests, BOTH, events)
     spec = resolved.scenario.cluster.pools

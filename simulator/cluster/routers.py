@@ -166,7 +166,7 @@ class PrefixAffinity(LeastOutstanding):
         chosen = np.empty(len(rows), np.int64)
         load, among = fleet.outstanding().copy(), self.candidates(fleet)
         for k, row in enumerate(rows.tolist()):
-            chains = _chains(fleet, row)
+            chains = self._pieces(fleet, row)
             replica = self._match(chains, int(fleet.requests.prompt_tokens[row]))
             most, least = load[among].max(), load[among].min()
             uneven = most - least > self.UNEVEN_BY and most > self.UNEVEN_TIMES * least
@@ -176,6 +176,10 @@ class PrefixAffinity(LeastOutstanding):
             load[replica] += 1
             chosen[k] = replica
         return chosen
+
+    def _pieces(self, fleet: Servers, row: int) -> list[tuple[int, int]]:
+        """What of a request may have been sent before, as (name, tokens), the longest last."""
+        return _chains(fleet, row)
 
     def _match(self, chains: list[tuple[int, int]], prompt_tokens: int) -> int | None:
         for chain, tokens in reversed(chains):
@@ -187,6 +191,16 @@ class PrefixAffinity(LeastOutstanding):
     def forget(self, replica: int) -> None:
         """Its prefixes have gone with it."""
         self._sent = {chain: r for chain, r in self._sent.items() if r != replica}
+
+
+class AdapterAffinity(PrefixAffinity):
+    """The replica that was sent the same LoRA adapter before, unless the load is uneven."""
+
+    def _pieces(self, fleet: Servers, row: int) -> list[tuple[int, int]]:
+        """The adapter, as if the whole prompt hung on it."""
+        requests = fleet.requests
+        adapter = int(requests.adapter[row]) if len(requests.adapter) else 0
+        return [(adapter, int(requests.prompt_tokens[row]))] if adapter else []
 
 
 def _chains(fleet: Servers, row: int) -> list[tuple[int, int]]:
@@ -210,4 +224,5 @@ ROUTERS: dict[str, type[Router]] = {
     "power_of_two": PowerOfTwo,
     "session_affinity": SessionAffinity,
     "prefix_affinity": PrefixAffinity,
+    "adapter_affinity": AdapterAffinity,
 }

@@ -97,7 +97,7 @@ SERVE_NOT_SIMULATED: dict[str, str] = {
         "enable-eplb enable-dbo eplb-config= num-redundant-experts= "
         "all2all-backend= expert-placement-strategy="
     ),
-    "adapters, whose kernels are not priced": (
+    "adapters: give workload.adapters and scheduler.lora": (
         "enable-lora fully-sharded-loras lora-modules=+ max-loras= max-lora-rank= max-cpu-loras= "
         "lora-dtype="
     ),

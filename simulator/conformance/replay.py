@@ -13,7 +13,7 @@ from simulator.engine.fleet import Fleet
 from simulator.engine.queue import ARRIVAL_ORDER, Order
 from simulator.engine.state import BY_PRIORITY, PAGED, PREFIX
 from simulator.recording import FINISHED, REJECTED
-from simulator.schedulers import chunked_prefill
+from simulator.schedulers import chunked_prefill, multi_lora
 
 Record = dict[str, Any]
 
@@ -35,13 +35,14 @@ def replay(case: RecordedCase) -> tuple[list[Record], dict[str, Record], Record]
             "chunked_prefill": config["enable_chunked_prefill"],
             "reserve_full_isl": config["scheduler_reserve_full_isl"],
             "allocator": PREFIX if config["enable_prefix_caching"] else PAGED,
+            "max_loras": config["max_loras"],
             "depth": 2 if config["async_scheduling"] else 1,
             "count_steps": case.step_time is None,
         },
         cost=StepCost.linear(a, b, c).tables(
             config["max_num_batched_tokens"], config["max_num_seqs"]
         ),
-        compose=chunked_prefill.compose,
+        compose=(multi_lora if config["max_loras"] else chunked_prefill).compose,
         order=_order(case),
         events=True,
     )

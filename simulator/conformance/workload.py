@@ -12,6 +12,8 @@ import numpy as np
 
 from simulator.errors import InputError
 from simulator.kv_cache.prefix import output_tag, own_tag
+from simulator.workload.adapters import apart_by_adapter
+from simulator.workload.content import Content
 from simulator.workload.requests import Requests
 
 CONFIG_DEFAULTS: dict[str, Any] = {
@@ -20,6 +22,7 @@ CONFIG_DEFAULTS: dict[str, Any] = {
     "block_size": 16,
     "num_gpu_blocks": 1024,
     "max_model_len": 2048,
+    "max_loras": 0,
     "enable_chunked_prefill": True,
     "long_prefill_token_threshold": 0,
     "policy": "fcfs",
@@ -113,6 +116,16 @@ def _requests(rows: list[dict[str, Any]], *, timed: bool) -> Requests:
     output = np.array([row["output_len"] for row in rows], np.int64)
     pieces = [_pieces(row) for row in rows]
     tags = _Tags([str(row["id"]) for row in rows])
+    content = Content(
+        np.array(
+            [(tags[tag], length) for piece in pieces for tag, length in piece], np.int64
+        ).reshape(-1, 2),
+        np.cumsum([0, *(len(piece) for piece in pieces)]),
+        note="",
+    )
+    adapter = np.array([row.get("adapter", 0) for row in rows], np.int64)
+    if adapter.any():
+        content = apart_by_adapter(content, adapter)
     return Requests(
         arrival_s=np.array([row.get(arrival, 0) for row in rows], np.float64),
         prompt_tokens=np.array([sum(n for _, n in piece) for piece in pieces], np.int64),
@@ -122,10 +135,9 @@ def _requests(rows: list[dict[str, Any]], *, timed: bool) -> Requests:
         priority=np.array([row.get("priority", 0) for row in rows], np.int64),
         class_id=np.zeros(len(rows), np.int64),
         ids=tuple(str(row["id"]) for row in rows),
-        segments=np.array(
-            [(tags[tag], length) for piece in pieces for tag, length in piece], np.int64
-        ).reshape(-1, 2),
-        segment_offsets=np.cumsum([0, *(len(piece) for piece in pieces)]),
+        adapter=adapter,
+        segments=content.segments,
+        segment_offsets=content.offsets,
     )
 
 

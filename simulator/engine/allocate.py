@@ -15,6 +15,7 @@ from simulator.engine.log import EVENT
 from simulator.engine.state import (
     NEVER,
     NOBODY,
+    AdapterSlots,
     Engine,
     FairShares,
     Lockstep,
@@ -51,6 +52,7 @@ def allocate(
     longest: int,
     segments: NDArray[np.int64],
     tenants: int,
+    adapters: int = 0,
     cost: CostTables,
     events: bool,
     preferred_sizes: Sequence[int] = (),
@@ -64,6 +66,7 @@ def allocate(
     requests : their number; `longest`: most tokens that one of them can come to.
     segments : (G, 2) int64 tag and length of the pieces of prompts.
     tenants : how many share the queue by service; 0 under another order than fair.
+    adapters : LoRA adapters that requests ask for.
     preferred_sizes : of static batches.
     stage_shares : of the layers, of each stage of pipeline parallelism.
     lockstep : what replicas do as one; None where each steps by itself.
@@ -83,7 +86,8 @@ def allocate(
     for time in ("last_token_s", "admitted_s", "first_token_s", "finished_s"):
         table[time] = np.nan
     contiguous = limits["allocator"][0] == state.CONTIGUOUS
-    lanes = np.full((replicas, max(1, tenants)), NOBODY).astype(state.LANE)
+    known_adapters = adapters + 1 if limits["max_loras"][0] else 0
+    lanes = np.full((replicas, max(1, tenants, adapters + 1)), NOBODY).astype(state.LANE)
     by_key = limits["order"][0] not in (state.FCFS, state.FAIR)
     slots = max(2, int(limits["depth"][0]))
     stages = np.zeros((replicas, len(stage_shares)), state.STAGE)
@@ -115,6 +119,10 @@ def allocate(
             last_left=np.zeros(replicas, np.int64),
         ),
         swap=_swap_space(limits[0], replicas, requests),
+        adapters=AdapterSlots(
+            tokens=np.zeros((replicas, known_adapters), np.int64),
+            used_in=np.zeros((replicas, known_adapters), np.int64),
+        ),
         offload=_offload_pool(limits[0], replicas),
         remote=_remote_kv(limits[0], replicas, requests),
         preferred_sizes=np.array(sorted(preferred_sizes), np.int64),

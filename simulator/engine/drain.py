@@ -100,6 +100,7 @@ class LogBook:
         if len(engine.replicas) > 1:  # per replica the rows are in order already
             order = np.argsort(columns["replica"], kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
+        adapter_loads = int(engine.replicas["adapter_loads"].sum())
         gaps = self._gaps(in_turns=len(engine.replicas) > 1)
         return Recording(
             requests=requests,
@@ -111,6 +112,8 @@ class LogBook:
             usable_kv_blocks=int(engine.limits["usable_blocks"][0]),
             block_size=int(engine.limits["block_size"][0]),
             replicas=len(engine.replicas),
+            adapter_loads=adapter_loads,
+            adapter_load_s=adapter_loads * float(engine.limits["lora_load_s"][0]),
             transfer_s=float(engine.replicas["transfer_s"].sum()),
             stored_blocks=int(engine.replicas["stored_blocks"].sum()),
             loaded_blocks=int(engine.replicas["loaded_blocks"].sum()),

@@ -38,7 +38,7 @@ def lift(engine: Engine, r: int, tenant: int) -> None:
         service = engine.shares.service[r]
         floor_of = engine.shares.last_left[r]
         if engine.replicas[r].queue_head != NOBODY:
-            floor_of = engine.requests[engine.replicas[r].queue_head].tenant
+            floor_of = engine.requests[engine.replicas[r].queue_head].lane
         service[tenant] = max(service[tenant], service[floor_of])
 
 
@@ -46,9 +46,9 @@ def lift(engine: Engine, r: int, tenant: int) -> None:
 def charge_prompt(engine: Engine, r: int, i: int) -> None:
     """Request `i` leaves the queue: its tenant pays for the prompt, the first time it does."""
     request = engine.requests[i]
-    engine.shares.last_left[r] = request.tenant
+    engine.shares.last_left[r] = request.lane
     if request.preemptions == 0:
-        engine.shares.service[r, request.tenant] += INPUT_WEIGHT * request.prompt_tokens
+        engine.shares.service[r, request.lane] += INPUT_WEIGHT * request.prompt_tokens
 
 
 @njit
@@ -57,7 +57,7 @@ def charge_outputs(engine: Engine, r: int, place: int) -> None:
     for k in range(engine.flights[r, place].sampled_tokens):
         request = engine.requests[engine.emitters[r, place, k]]
         if request.state != DONE:
-            engine.shares.service[r, request.tenant] += OUTPUT_WEIGHT
+            engine.shares.service[r, request.lane] += OUTPUT_WEIGHT
     choose(engine, r)
 
 
@@ -65,6 +65,6 @@ def charge_outputs(engine: Engine, r: int, place: int) -> None:
 def charge_steps(engine: Engine, r: int, steps: int) -> None:
     """Charge `steps` steps in which every running request decoded."""
     for k in range(engine.replicas[r].running):
-        tenant = engine.requests[engine.running[r, k]].tenant
+        tenant = engine.requests[engine.running[r, k]].lane
         engine.shares.service[r, tenant] += OUTPUT_WEIGHT * steps
     choose(engine, r)

@@ -122,6 +122,7 @@ class Fleet:
             longest=self._longest(limits),
             segments=requests.segments,
             tenants=len(requests.class_names) if order.kind == FAIR else 0,
+            adapters=int(requests.adapter.max(initial=0)) if limits.get("max_loras") else 0,
             cost=cost,
             events=events,
             preferred_sizes=preferred_sizes,
@@ -158,7 +159,10 @@ class Fleet:
         table["arrival_s"] = requests.arrival_s
         table["first_segment"] = requests.segment_offsets[:-1]
         table["num_segments"] = np.diff(requests.segment_offsets)
-        table["tenant"] = requests.class_id
+        if order.kind == FAIR:
+            table["lane"] = requests.class_id
+        elif self.engine.lanes.shape[1] > 1:
+            table["lane"] = requests.adapter
         if self.engine.limits["allocator"][0] == PREFIX:
             block_size = int(self.engine.limits["block_size"][0])
             table["shareable_blocks"] = shareable_blocks(requests, block_size)

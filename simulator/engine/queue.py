@@ -1,9 +1,10 @@
 """The waiting queue of a replica: a list, one for each tenant, or a heap.
 
 Under fcfs it is a list in order of arrival, in front of which preemptions put their
-victims; under fair each tenant has such a list, and `fair` says whose turn it is.  The
-other orders keep a heap by (key, arrival, id).  A request takes its key whenever it comes
-to the queue: nothing that it depends on changes while the request waits.
+victims; under fair each tenant has such a list, and `fair` says whose turn it is; with LoRA
+each adapter has one, and `adapters` says who may come.  The other orders keep a heap by
+(key, arrival, id).  A request takes its key whenever it comes to the queue: nothing that it
+depends on changes while the request waits.
 """
 
 from __future__ import annotations
@@ -83,10 +84,11 @@ def _insert(engine: Engine, r: int, i: int, in_front: bool) -> None:
     engine.requests[i].state = QUEUED
     engine.replicas[r].waiting += 1
     if is_by_arrival(engine):
-        lane = 0
+        lane = engine.requests[i].lane
         if engine.limits[0].order == FAIR:
-            lane = engine.requests[i].tenant
             fair.lift(engine, r, lane)
+        elif engine.lanes.shape[1] > 1:
+            _number(engine, r, i, in_front)
         head = engine.lanes[r, lane].head
         if head == NOBODY or in_front:
             engine.requests[i].next = head
@@ -102,15 +104,26 @@ def _insert(engine: Engine, r: int, i: int, in_front: bool) -> None:
 
 
 @njit
+def _number(engine: Engine, r: int, i: int, in_front: bool) -> None:
+    """Give request `i` its place among those of all lanes."""
+    replica = engine.replicas[r]
+    if in_front:
+        replica.front_key -= 1
+        engine.requests[i].order_key = replica.front_key
+    else:
+        engine.requests[i].order_key = replica.back_key
+        replica.back_key += 1
+
+
+@njit
 def pop(engine: Engine, r: int) -> int:
     """Take the head out of the queue, which must not be empty."""
     replica = engine.replicas[r]
     i = replica.queue_head
     if engine.limits[0].order == FAIR:
         fair.charge_prompt(engine, r, i)
-        engine.lanes[r, engine.requests[i].tenant].head = engine.requests[i].next
-    elif engine.limits[0].order == FCFS:
-        engine.lanes[r, 0].head = engine.requests[i].next
+    if is_by_arrival(engine):
+        engine.lanes[r, engine.requests[i].lane].head = engine.requests[i].next
     else:
         heap.remove_first(engine, r)
     replica.waiting -= 1

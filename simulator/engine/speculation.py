@@ -80,6 +80,6 @@ def accept_drafts(engine: Engine, r: int, i: int, now: float) -> int:
     request.computed_tokens += accepted
     engine.replicas[r].kv_tokens += accepted
     if limits.order == FAIR:
-        engine.shares.service[r, request.tenant] += fair.OUTPUT_WEIGHT * accepted
+        engine.shares.service[r, request.lane] += fair.OUTPUT_WEIGHT * accepted
         fair.choose(engine, r)
     return accepted

@@ -49,13 +49,13 @@ REQUEST = np.dtype(
         ("lost_s", "f8"),  # when it lost its KV blocks; NEVER once it goes on from there
         # second: its coming and going
         ("arrival_s", "f8"),
-        ("order_key", "f8"),  # what its key comes from under an order other than fcfs
+        ("order_key", "f8"),  # what its key comes from; with lanes, its place among all
         ("admitted_s", "f8"),
         ("finished_s", "f8"),
         ("id_rank", "i4"),  # last tie-break
         ("next", "i4"),  # successor in the inbox or in a queue
         ("replica", "i4"),
-        ("tenant", "i4"),  # row of `FairShares.service` under the order fair
+        ("lane", "i4"),  # its tenant under the order fair, its adapter with LoRA, else 0
         ("preemptions", "i4"),
         ("recomputed_tokens", "i4"),
         ("cached_tokens", "i4"),
@@ -93,6 +93,8 @@ REPLICA = np.dtype(
         ("outstanding", "i8"),  # waiting, running or still in the inbox
         ("queue_head", "i8"),  # who is served next
         ("heap_size", "i8"),  # entries of a queue by key
+        ("back_key", "i8"),  # next place behind all lanes, and in front of them
+        ("front_key", "i8"),
         ("inbox_head", "i8"),
         ("inbox_tail", "i8"),
         ("free_blocks", "i8"),
@@ -111,6 +113,8 @@ REPLICA = np.dtype(
         ("evicted_blocks", "i8"),  # from the prefix cache, not yet taken over by its second tier
         ("stored_blocks", "i8"),  # copied to the second tier so far ...
         ("loaded_blocks", "i8"),  # ... and from there
+        ("adapter_loads", "i8"),  # to a slot on the GPU, so far
+        ("adapter_steps", "i8"),  # steps composed so far, for the slots' LRU
         ("step_running", "i8"),  # members of the running list in the latest step
         # static batches
         ("padded_tokens", "i8"),  # length every prompt of the batch is padded to; 0: none
@@ -153,6 +157,12 @@ LIMITS = np.dtype(
         ("draft_cost", "f8"),  # of a draft's step, as a share of the model's
         ("structured_share", "f8"),
         ("grammar_s_per_seq", "f8"),
+        # LoRA, see simulator.schedulers.multi_lora
+        ("max_loras", "i8"),  # slots for adapters on the GPU
+        ("lora_load_s", "f8"),  # to fill a slot
+        ("lora_step_s", "f8"),  # that a step with any adapter takes longer ...
+        ("lora_adapter_s", "f8"),  # ... for each adapter in it
+        ("lora_token_s", "f8"),  # ... and for each token that goes through one
         ("luck", "i8"),  # seed of what is drawn from a hash
         ("coast", "i8"),  # jump over steps that only decode
         ("hash_when_computed", "i8"),  # prefix allocator: not already when it is scheduled
@@ -332,6 +342,19 @@ class RemoteKv(Struct):
     count: NDArray[np.int64]
 
 
+class AdapterSlots(Struct):
+    """LoRA adapters, of which number 0 is the model itself; (R, 0) arrays without any.
+
+    Attributes
+    ----------
+    tokens : (R, A + 1) int64 scratch: tokens of each in the step being composed; -1 none
+    used_in : (R, A + 1) int64 the latest step of those that have a slot; 0: has none
+    """
+
+    tokens: NDArray[np.int64]
+    used_in: NDArray[np.int64]
+
+
 class OffloadPool(Struct):
     """The prefix cache's second tier in host memory; all arrays are empty without one.
 
@@ -357,7 +380,8 @@ class Engine(Struct):
     requests : (N,) REQUEST
     running : (R, S) int64 rows of `requests`, in order of their latest admission
     flights : (R, F) STEP, launched steps, a ring; F is 2, or more with more stages
-    lanes : (R, L) LANE, queues in order of arrival: one, or one for each tenant under fair
+    lanes : (R, L) LANE, queues in order of arrival: one, or one for each tenant under fair,
+        or for the model itself and each adapter with LoRA
     heaps : (R, N + 1) WAITING, the queues of an order by key; (R, 0) under another
     emitters : (R, F, S) int64 rows of `requests` for which each flight samples a token
     steps : (capacity,) STEP, committed steps, drained by the caller when full
@@ -373,6 +397,7 @@ class Engine(Struct):
     swap : KV in host memory
     offload : evicted prefixes in host memory
     remote : KV from other replicas
+    adapters : LoRA adapters
     preferred_sizes : (K,) int64 sizes of static batches that need not wait, ascending
     drafts : (N,) int64 tokens that speculation adds to a request's step; (0,) without
     policy_memory : (R, 8) float64 what a policy keeps from step to step, its own to use; 0
@@ -403,6 +428,7 @@ class Engine(Struct):
     swap: SwapSpace
     offload: OffloadPool
     remote: RemoteKv
+    adapters: AdapterSlots
     preferred_sizes: NDArray[np.int64]
     drafts: NDArray[np.int64]
     policy_memory: NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.metrics import hardware
 from simulator.metrics.backlog import OVERLOADED, backlog, littles_law
-from simulator.metrics.host_memory import offload_figures, preemption_figures
+from simulator.metrics.host_memory import adapter_figures, offload_figures, preemption_figures
 from simulator.metrics.latency import Population
 from simulator.metrics.limits import limits
 from simulator.metrics.memory import exhaustion, reserved_tokens
@@ -71,6 +71,7 @@ def _of_limits(recording: Recording, resolved: Resolved, who: Population) -> dic
     return (
         preemption_figures(recording, who.counted, resolved)
         | offload_figures(recording, resolved)
+        | adapter_figures(recording)
         | exhaustion(recording, who, resolved)
         | {
             "mfu": hardware.mfu(recording, who, resolved.model, resolved.gpu, split),

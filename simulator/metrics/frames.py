@@ -34,6 +34,7 @@ def request_columns(
         "output_tokens": requests.output_tokens,
         "max_tokens": requests.max_tokens,
         "priority": requests.priority,
+        **({"adapter": requests.adapter} if len(requests.adapter) else {}),
         "status": (outcome.status, STATUS_NAMES),
         "reject_reason": (outcome.reject_reason, REJECT_REASONS),
     }

@@ -35,6 +35,14 @@ def preemption_figures(recording: Recording, rows: Rows, resolved: Resolved) -> 
     }
 
 
+def adapter_figures(recording: Recording) -> dict[str, Any]:
+    """LoRA adapters copied to the GPUs, and how long steps of all replicas waited for them."""
+    return {
+        "adapter_loads": recording.adapter_loads,
+        "adapter_load_s": recording.adapter_load_s,
+    }
+
+
 def offload_figures(recording: Recording, resolved: Resolved) -> dict[str, Any]:
     """Copies to and from the prefix cache's second tier, over the whole run."""
     tp = resolved.scenario.cluster.tensor_parallel

@@ -11,7 +11,7 @@ from cost_models.jit import njit
 from cost_models.kernel import CostTables, step_time
 from simulator.metrics.latency import Population
 from simulator.metrics.leases import overlap_s, replica_s, starting
-from simulator.metrics.memory import short_of_blocks
+from simulator.metrics.memory import held_back, short_of_blocks
 from simulator.metrics.steps import in_window
 from simulator.recording import Recording
 
@@ -27,8 +27,9 @@ LIMITS = {
     "max_num_seqs": "Seats (max_num_seqs)",
     "static_batch": "Static batch in progress",
     "cold_start": "Cold start (paid for, not ready)",
+    "max_loras": "LoRA slots (max_loras)",
 }
-_ARRIVALS, _HOST, _PREFILL, _DECODE, _KV, _SEATS, _BATCH, _COLD = range(len(LIMITS))
+_ARRIVALS, _HOST, _PREFILL, _DECODE, _KV, _SEATS, _BATCH, _COLD, _SLOTS = range(len(LIMITS))
 
 
 def limits(recording: Recording, who: Population, resolved: Resolved) -> list[dict[str, Any]]:
@@ -40,7 +41,8 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
     - a step runs and requests stay in the queue although it has been composed.  Then what
       kept them out is the limit, for the whole step: ``max_num_seqs`` if every seat is
       taken; ``static_batch`` under the static policy (nobody joins a running batch);
-      ``kv_blocks`` where only these are missing (`short_of_blocks`).  With the token budget
+      ``kv_blocks`` where only these are missing (`short_of_blocks`); ``max_loras`` where
+      only those wait whose LoRA adapter has no slot.  With the token budget
       used up the step's own time is the limit, split as below;
     - otherwise the step's own time: ``host``, and the GPU's time split into
       ``decode_bandwidth``, what the step's decodes would take alone, and
@@ -56,6 +58,7 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
     static = spec.scheduler.policy == "static"
     seats = resolved.max_num_seqs
     seconds = np.zeros(len(LIMITS))
+    short = short_of_blocks(recording, resolved)
     _attribute(
         seconds,
         resolved.cost.tables(seats, seats),
@@ -68,7 +71,8 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
         steps.prefill_seqs[rows],
         steps.running[rows],
         steps.waiting[rows],
-        short_of_blocks(recording, resolved)[rows],
+        short[rows],
+        (held_back(recording, resolved) & ~short)[rows] & (spec.scheduler.lora is not None),
         static,
         seats,
     )
@@ -97,6 +101,7 @@ def _attribute(
     running: NDArray[np.int32],
     waiting: NDArray[np.int32],
     short: NDArray[np.bool_],
+    no_slot: NDArray[np.bool_],
     static: bool,
     seats: int,
 ) -> None:
@@ -111,6 +116,9 @@ def _attribute(
                 continue
             if short[i]:
                 seconds[_KV] += length_s[i]
+                continue
+            if no_slot[i]:
+                seconds[_SLOTS] += length_s[i]
                 continue
         decode_s = gpu_s[i]
         if prefill_seqs[i] > 0:

@@ -45,23 +45,32 @@ def _total_by(
     return total
 
 
+def held_back(recording: Recording, resolved: Resolved) -> NDArray[np.bool_]:
+    """(num_steps,) whether somebody waits although there are a seat and tokens of the budget."""
+    steps = recording.steps
+    return np.asarray(
+        (steps.waiting > 0)
+        & (steps.running < resolved.max_num_seqs)
+        & (steps.scheduled_tokens < resolved.max_num_batched_tokens)
+    )
+
+
 def short_of_blocks(recording: Recording, resolved: Resolved) -> NDArray[np.bool_]:
     """(num_steps,) whether free KV blocks, and nothing else, kept a request in the queue.
 
     Somebody waits although the step has been composed, a seat is free and the token budget
     is not used up.  Policies that take whole prompts leave budget over when the next prompt
     does not fit into it; such a step counts only if the largest prompt of the run would not
-    fit into the free blocks either.  In a static batch nobody joins, so that blocks limit
-    nobody on the way.
+    fit into the free blocks either, as where only those of other LoRA adapters may wait.  In
+    a static batch nobody joins, so that blocks limit nobody on the way.
     """
     steps, requests, spec = recording.steps, recording.requests, resolved.scenario
     if spec.scheduler.policy == "static":
         return np.zeros(len(steps.start_s), np.bool_)
-    short: NDArray[np.bool_] = (
-        (steps.waiting > 0)
-        & (steps.running < resolved.max_num_seqs)
-        & (steps.scheduled_tokens < resolved.max_num_batched_tokens)
-    )
+    short = held_back(recording, resolved)
+    if spec.scheduler.lora is not None:
+        blocks = -(-int(requests.prompt_tokens.max(initial=1)) // recording.block_size)
+        return short & (steps.kv_blocks > recording.usable_kv_blocks - blocks)
     if spec.scheduler.policy in ("continuous", "orca") or not spec.scheduler.enable_chunked_prefill:
         room = requests.prompt_tokens + (requests.max_tokens if reserves_room(spec) else 1)
         blocks = -(-int(room.max(initial=1)) // recording.block_size)

@@ -252,6 +252,7 @@ def _memory(summary: dict[str, Any], resolved: Resolved) -> list[str]:
         line("Recomputed tokens:", summary["recomputed_tokens"]),
         *_swap(summary, resolved),
         *_offload(summary, resolved),
+        *_lora(summary, resolved),
         header("Memory of one GPU (GiB)"),
         *(line(f"{label}:", value) for label, value in memory_sum(resolved)),
     ]
@@ -273,6 +274,15 @@ def _offload(summary: dict[str, Any], resolved: Resolved) -> list[str]:
         line("Evicted to host memory (GiB):", summary["offload_stored_bytes"] / 2**30),
         line("Loaded from host memory (GiB):", summary["offload_loaded_bytes"] / 2**30),
         line("Waited for it (s):", summary["offload_load_s"]),
+    ]
+
+
+def _lora(summary: dict[str, Any], resolved: Resolved) -> list[str]:
+    if resolved.scenario.scheduler.lora is None:
+        return []
+    return [
+        line("LoRA adapters loaded:", summary["adapter_loads"]),
+        line("Waited for it (s):", summary["adapter_load_s"]),
     ]
 
 

@@ -26,6 +26,8 @@ class ClassSpec(Section):
     shared_prefix_tokens: NonNegativeCount | None = None
     """own system prompt: leading tokens that all prompts of the class have in common; null: the
     workload's"""
+    adapter: Annotated[str, Field(min_length=1)] | None = None
+    """LoRA adapter that its requests ask for, by any name; null: the model itself"""
     priority: Annotated[int, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)] = 0
     """smaller is more urgent; read by scheduler.order: priority"""
     slo: SloSpec = SloSpec()

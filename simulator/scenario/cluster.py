@@ -57,7 +57,8 @@ class ClusterSpec(Section):
     router: RouterName = "round_robin"
     """least_outstanding: fewest requests running and waiting; least_kv: fewest KV blocks in use;
     power_of_two: the less loaded of two drawn; session_affinity: where the session's turn before
-    was; prefix_affinity: where most of the same prompt was sent, if the load is not uneven"""
+    was; prefix_affinity: where most of the same prompt was sent, if the load is not uneven;
+    adapter_affinity: where its LoRA adapter was sent, likewise"""
     price_per_gpu_hour: NonNegative | None = None
     """dollars on demand; null: the catalogue's"""
     reserved_price_per_gpu_hour: NonNegative | None = None

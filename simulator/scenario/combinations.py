@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulator.scenario.lora import asks_for_adapters, check_lora
 from simulator.scenario.pools import check_pools
 from simulator.scenario.step_options import check_options, options_of
 
@@ -64,6 +65,7 @@ def check_combinations(scenario: Scenario) -> None:
             f"scheduler.static.batch_size {static.batch_size}; raise the one or lower the other"
         )
     check_options(scenario)
+    check_lora(scenario)
     check_pools(scenario)
     if scenario.cluster.pipeline_parallel > 1:
         _check_stages(scenario)
@@ -211,6 +213,8 @@ def without_effect(scenario: Scenario) -> list[str]:
         idle.append(f"scheduler.watermark: no effect with {policy}")
     if policy == "static" and scenario.kv_cache.allocator != "paged":
         idle.append("kv_cache.allocator: no effect with static, which reserves room for its batch")
+    if scheduler.lora is not None and workload.trace is None and not asks_for_adapters(scenario):
+        idle.append("scheduler.lora: no request asks for an adapter, but the slots take memory")
     default_swap = type(scheduler).model_fields["cpu_swap_gb"].default
     if scheduler.preemption == "recompute" and scheduler.cpu_swap_gb != default_swap:
         idle.append("scheduler.cpu_swap_gb: no effect with preemption recompute")

@@ -44,6 +44,7 @@ class _Replica:
         kv_cache = self.scenario.kv_cache
         if kv_cache.num_gpu_blocks is not None:
             return None
+        lora = self.scenario.scheduler.lora
         return kv_budget(
             self.model,
             self.gpu,
@@ -53,6 +54,8 @@ class _Replica:
             max_num_seqs=self.limits.max_num_seqs,
             block_size=self.block_size,
             defaults=self.defaults,
+            max_loras=0 if lora is None else lora.max_loras,
+            max_lora_rank=0 if lora is None else lora.max_lora_rank,
         )
 
     def fitting_tokens(self, memory: MemoryBudget | None) -> int:

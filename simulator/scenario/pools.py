@@ -20,6 +20,7 @@ RouterName = Literal[
     "power_of_two",
     "session_affinity",
     "prefix_affinity",
+    "adapter_affinity",
 ]
 POOLS = ("prefill", "decode")
 
@@ -126,6 +127,7 @@ def check_pools(scenario: Scenario) -> None:
         ("cluster.autoscaler", cluster.autoscaler is not None),
         ("scheduler.speculative", scheduler.speculative is not None),
         ("scheduler.structured_output", scheduler.structured_output is not None),
+        ("scheduler.lora", scheduler.lora is not None),
         ("kv_cache.kv_offloading_size", kv_cache.kv_offloading_size > 0),
     ):
         if on:

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Section
 from simulator.scenario.files import OWN_CODE
+from simulator.scenario.lora import LoraSpec
 from simulator.scenario.step_options import SpeculativeSpec, StructuredOutputSpec
 
 POLICIES = {
@@ -92,5 +93,7 @@ class SchedulerSpec(Section):
     """speculative decoding (chunked_prefill only, scheduled synchronously)"""
     structured_output: StructuredOutputSpec | None = None
     """requests with a grammar (chunked_prefill only)"""
+    lora: LoraSpec | None = None
+    """serves LoRA adapters beside the model (chunked_prefill only)"""
     max_queue: NonNegativeCount | None = None
     """requests that may wait for a seat at a replica; more are rejected; null: no limit"""

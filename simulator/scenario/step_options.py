@@ -33,7 +33,7 @@ class StructuredOutputSpec(Section):
     """seconds of the engine's own code per such request and token"""
 
 
-OPTIONS = ("speculative", "structured_output")
+OPTIONS = ("speculative", "structured_output", "lora")
 
 
 def options_of(scenario: Scenario) -> list[str]:
@@ -46,6 +46,8 @@ def entry_of(scenario: Scenario) -> str:
 
     chunked_prefill with options is compiled apart, so that who uses none does not wait for them.
     """
+    if scenario.scheduler.lora is not None:
+        return "multi_lora"
     if options_of(scenario):
         return "step_options"
     if scenario.kv_cache.kv_offloading_size > 0:

@@ -11,6 +11,7 @@ from simulator.scenario.arrivals import ArrivalsSpec
 from simulator.scenario.base import Count, NonNegative, NonNegativeCount, Positive, Section, Share
 from simulator.scenario.classes import ClassSpec, check_classes
 from simulator.scenario.lengths import LengthsSpec
+from simulator.scenario.lora import AdaptersSpec
 from simulator.scenario.sessions import SessionsSpec
 
 DEFAULT_NUM_REQUESTS = 10_000
@@ -104,6 +105,8 @@ class WorkloadSpec(Section):
     """leading tokens of each prompt that all prompts have in common: a system prompt"""
     predictor: PredictorSpec | None = None
     """predicts output lengths, for scheduler.order: sjf and srpt"""
+    adapters: AdaptersSpec | None = None
+    """LoRA adapters that requests ask for, with scheduler.lora"""
     classes: Annotated[tuple[ClassSpec, ...], Field(strict=False)] = ()
 
     @model_validator(mode="before")

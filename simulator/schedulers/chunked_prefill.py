@@ -104,15 +104,22 @@ def admit_waiting(engine: Engine, r: int, budget: int, longest_chunk: int) -> bo
                 skipped = last_skipped
             continue
         chunk = min(chunk, budget)
-        watermark = limits.watermark_blocks if num_running(engine, r) > 0 else 0
-        reserve = known if limits.reserve_full_isl else 0
-        if not admit(engine, r, cached, chunk, reserve, watermark):
+        if not admit_chunk(engine, r, i, cached, chunk):
             break
         admitted = True
         budget -= chunk
     if skipped != NOBODY:
         take_back(engine, r, skipped)
     return admitted
+
+
+@njit
+def admit_chunk(engine: Engine, r: int, i: int, cached: int, chunk: int) -> bool:
+    """Admit request `i`, the head of the queue, with so many tokens, if there are the blocks."""
+    limits = engine.limits[0]
+    watermark = limits.watermark_blocks if num_running(engine, r) > 0 else 0
+    reserve = engine.requests[i].known_tokens if limits.reserve_full_isl else 0
+    return admit(engine, r, cached, chunk, reserve, watermark)
 
 
 @njit

@@ -16,7 +16,7 @@ from simulator.errors import InputError
 
 BUILT_IN = ("static", "continuous", "orca", "sglang", "chunked_prefill")
 # What chunked_prefill is compiled to with options, apart from it.
-WITH_OPTIONS = ("step_options", "offloading", "decode_pool")
+WITH_OPTIONS = ("step_options", "offloading", "decode_pool", "multi_lora")
 
 
 def load_policy(name: str, base_dir: Path) -> Compose:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from simulator.errors import InputError
+from simulator.workload.adapters import adapters_of, apart_by_adapter
 from simulator.workload.content import (
     WHOLE_HISTORY,
     Content,
@@ -71,6 +72,9 @@ def build_requests(
     _cap(spec, rows, max_model_len)
     declared = _declared(spec, rows, max_model_len)
     content = _content(spec, rows)
+    adapter = adapters_of(spec, rows, streams)
+    if content is not None and len(adapter):
+        content = apart_by_adapter(content, adapter)
     if content is not None:
         rows.notes.append(content.note)
     seats, seating = _seats(spec)
@@ -94,6 +98,7 @@ def build_requests(
         think_s=think_s,
         links=links,
         link_s=link_s,
+        adapter=adapter,
         segments=NO_SEGMENTS if content is None else content.segments,
         segment_offsets=NO_OFFSETS if content is None else content.offsets,
         notes=tuple(rows.notes),

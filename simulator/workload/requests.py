@@ -77,6 +77,7 @@ class Requests:
         last token of `before` or later, once all that it waits for have ended.  So sub-agents
         start after a turn, and a later turn waits for their answers.
     link_s : (m,) float64.
+    adapter : (n,) int64: LoRA adapter, from 1; 0 is the model itself; (0,) where there are none.
     segments : (g, 2) int64: tag and length of the pieces that prompts consist of, for prefix
         caching.  Token j of a piece is (tag, j), so that equal leading pieces are a shared
         prefix.  A tag >= 0 is whatever several prompts share; `own_tag` and `output_tag` are
@@ -101,6 +102,7 @@ class Requests:
     think_s: Floats = field(default_factory=lambda: np.zeros(0))
     links: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     link_s: Floats = field(default_factory=lambda: np.zeros(0))
+    adapter: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     segments: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     segment_offsets: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     notes: tuple[str, ...] = ()

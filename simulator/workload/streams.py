@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     COPIES = 9
     JITTER = 10
     EPISODES = 11
+    ADAPTERS = 12
     ROUTING = 20
     DECODE_ROUTING = 21
 

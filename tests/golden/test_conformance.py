@@ -15,7 +15,7 @@ from simulator.conformance.compare import first_difference
 from simulator.conformance.workload import find_cases, load_case
 
 HERE = Path(__file__).parent
-FOLDERS = {"minimal": 25, "dev": 30, "async": 6, "eos": 36}
+FOLDERS = {"minimal": 25, "dev": 30, "async": 6, "eos": 36, "lora": 16}
 CASES = [path for name in FOLDERS for path in find_cases(HERE / name)]
 
 

@@ -1,10 +1,10 @@
 """A table with the simulator's own column names: what to write when no format fits.
 
 arrival_s, prompt_tokens, output_tokens and, as far as they are known, max_tokens,
-priority and id; for sessions also session, think_time_s (from the end of the turn before)
-and prefix_tokens (leading tokens of the prompt that are those of the turn before; else all
-that was said, or none where the prompt is shorter).  Rows of a session are in the order of its
-turns.
+priority, adapter (of LoRA; empty: the model itself) and id; for sessions also session,
+think_time_s (from the end of the turn before) and prefix_tokens (leading tokens of the prompt
+that are those of the turn before; else all that was said, or none where the prompt is
+shorter).  Rows of a session are in the order of its turns.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ OPTIONS = (
     Field("max_tokens", ("max_tokens",), Count(), required=False, default=0),
     Field("priority", ("priority",), Count(-LARGEST_COUNT), required=False, default=0),
     Field("id", ("id", "request_id"), Label(), required=False, default=""),
+    Field("adapter", ("adapter",), Label(), required=False, default=""),
     Field("session", ("session",), Label(), required=False, default=""),
     Field("think_before", ("think_time_s",), Elapsed(least=0), required=False, default=UNKNOWN),
     Field("prefix_tokens", ("prefix_tokens",), Count(0), required=False, default=WHOLE_HISTORY),

@@ -33,7 +33,7 @@ Turns = Literal["wait", "as_recorded"]
 # Roles that go on with a trace; any other column is only read to check the rows.
 EXTRA = (
     "max_tokens", "priority", "id", "class_name", "blocks", "turn", "think_s", "prefix_tokens",
-    "fork", "join", "join_s", "group", "group_tokens",
+    "fork", "join", "join_s", "group", "group_tokens", "adapter",
 )  # fmt: skip
 
 

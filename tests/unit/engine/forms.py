@@ -42,6 +42,8 @@ def combinations() -> Iterator[tuple[int, Combination]]:
             policy == "offloading" and allocator != "prefix"
         ):
             continue  # they page their cache
+        if policy == "multi_lora" and order != "fcfs":
+            continue  # the order of its queue
         if (number + number // 2) % 2:
             continue  # the other half would show nothing new
         yield number, (policy, order, allocator, routed, seats)
@@ -74,6 +76,7 @@ def random_runs(chosen: Iterable[tuple[int, Combination]]) -> Iterator[tuple[str
             class_id=rng.integers(0, 2, n),
             class_names=("a", "b"),
             max_concurrency=seats,
+            adapter=rng.integers(0, 5, n) if policy == "multi_lora" else np.zeros(0, np.int64),
             pieces=[[(k % 2, int(prompt))] for k, (_, prompt, _) in enumerate(rows)],
         )
         options = {
@@ -98,6 +101,12 @@ def random_runs(chosen: Iterable[tuple[int, Combination]]) -> Iterator[tuple[str
             options |= {
                 "structured_share": 0.5, "grammar_s_per_seq": 1.1e-4, "luck": number,
                 "num_speculative_tokens": drafts, "acceptance_rate": 0.6, "draft_cost": 0.13,
+            }  # fmt: skip
+        if policy == "multi_lora":
+            options |= {
+                "max_loras": int(rng.integers(1, 4)), "chunked_prefill": 1,
+                "lora_load_s": 2.3e-3, "lora_step_s": 1.9e-3, "lora_adapter_s": 1.1e-4,
+                "lora_token_s": 3.7e-6,
             }  # fmt: skip
         if policy == "offloading":
             options |= {"offload_blocks": int(rng.integers(2, 30)), "copy_s_per_block": 1.7e-3}
