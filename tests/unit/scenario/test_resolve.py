@@ -42,7 +42,7 @@ def test_every_null_is_filled(mapping: dict[str, Any]) -> None:
         empty = [key for key, value in values.items() if value is None]
         off = {
             "cluster": ["autoscaler", "grid_co2_g_per_kwh", "pools"],
-            "scheduler": ["speculative", "structured_output", "max_queue"],
+            "scheduler": ["speculative", "structured_output", "lora", "max_queue"],
         }
         assert empty == off.get(section, [])
 
