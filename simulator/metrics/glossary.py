@@ -70,7 +70,7 @@ STEP_COLUMNS = {
 
 # Columns that a file has only where the run has what they are about.
 OPTIONAL_COLUMNS = {
-    "id", "kv_reserved_tokens", "pool", "decode_replica", "prefilled_s", "kv_claimed_s",
+    "id", "adapter", "kv_reserved_tokens", "pool", "decode_replica", "prefilled_s", "kv_claimed_s",
     "kv_arrived_s", "kv_pulled_blocks",
 }  # fmt: skip
 
