@@ -226,7 +226,20 @@ def simulate_requests(
             f"interrupted at {end_s:.6g} s of simulated time, after {fleet.num_ended} of "
             f"{len(requests)} requests; this is the run with workload.horizon_s {end_s!r}"
         )
-    return Result(resolved, fleet.recording(end_s), interrupted=stopped)
+    recording = fleet.recording(end_s)
+    if scenario.warmup_s == "auto":
+        resolved = _without_warm_up(resolved, recording)
+    return Result(resolved, recording, interrupted=stopped)
+
+
+def _without_warm_up(resolved: Resolved, recording: Recording) -> Resolved:
+    """The same with the warm-up that the run shows."""
+    from simulator.planning.stationarity import warm_up_s
+
+    cut_s = warm_up_s(recording)
+    note = f"warmup_s: {cut_s:.6g}, by MSER-5 on the end-to-end latencies"
+    scenario = resolved.scenario.model_copy(update={"warmup_s": cut_s})
+    return replace(resolved, scenario=scenario, notes=[*resolved.notes, note])
 
 
 def _with_horizon(scenario: Scenario, horizon_s: float) -> Scenario:

@@ -194,7 +194,7 @@ def _exit_code(result: Result, check: bool) -> int:
         if not (summary["rejected"] or summary["unfinished"]):
             typer.echo(
                 "error: no request is left to report on: all arrive before warmup_s "
-                f"{result.resolved.scenario.warmup_s:g}.",
+                f"{result.resolved.scenario.cut_s:g}.",
                 err=True,
             )
             return NOTHING_COMPLETED

@@ -115,22 +115,25 @@ def attribute(recording: Recording, resolved: Resolved) -> Attribution:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Clock:
-    """Readings of a replica's clocks at the start and the end of each of its steps."""
+    """Readings of a replica's clocks before each of its steps, and after the last."""
 
-    time_s: Floats  # (2k,)
-    readings: Floats  # (2k, 4)
+    start_s: Floats  # (k,)
+    end_s: Floats  # (k,)
+    readings: Floats  # (k + 1, 4)
 
     def at(self, time_s: Floats) -> Floats:
         """(m, 4) readings; within a step they run evenly, between steps they stand."""
-        if not len(self.time_s):
+        if not len(self.end_s):
             return np.zeros((len(time_s), 4))
-        after = np.clip(np.searchsorted(self.time_s, time_s), 1, max(1, len(self.time_s) - 1))
-        start, end = self.time_s[after - 1], self.time_s[after]
-        length = end - start
-        part = np.divide(time_s - start, length, out=np.zeros(len(start)), where=length > 0)
+        # The step that ends then or next.
+        step = np.minimum(np.searchsorted(self.end_s, time_s), len(self.end_s) - 1)
+        start = self.start_s[step]
+        length = self.end_s[step] - start
+        part: Floats = np.divide(time_s - start, length, out=np.zeros(len(start)), where=length > 0)
         part = np.clip(part, 0.0, 1.0)[:, None]
-        low, high = self.readings[after - 1], self.readings[after]
-        return np.where(part == 1.0, high, low + part * (high - low))
+        low, high = self.readings[step], self.readings[step + 1]
+        found: Floats = np.where(part == 1.0, high, low + part * (high - low))
+        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -161,14 +164,11 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
         rows = slice(bounds[r], bounds[r + 1])
         parts = np.empty((bounds[r + 1] - bounds[r], 4))
         parts[:, _WEIGHTS], parts[:, _KV] = alone_s[rows, 0], alone_s[rows, 1]
-        parts[:, _PREFILL] = steps.gpu_s[rows] - alone_s[rows].sum(axis=1)
+        parts[:, _PREFILL] = steps.gpu_s[rows] - (alone_s[rows, 0] + alone_s[rows, 1])
         parts[:, _TOKENS] = steps.prefill_tokens[rows]
-        readings = np.zeros((2 * len(parts), 4))
-        np.cumsum(parts, axis=0, out=readings[1::2])
-        readings[2::2] = readings[1:-1:2]
-        time_s = np.empty(2 * len(parts))
-        time_s[::2], time_s[1::2] = steps.start_s[rows], steps.end_s[rows]
-        found.append(_Clock(time_s, readings))
+        readings = np.zeros((len(parts) + 1, 4))
+        np.cumsum(parts, axis=0, out=readings[1:])
+        found.append(_Clock(steps.start_s[rows], steps.end_s[rows], readings))
     return found
 
 

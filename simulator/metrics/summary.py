@@ -53,7 +53,7 @@ def summarize(
     """
     scenario = resolved.scenario
     parts = attribute(recording, resolved) if attribution is None else attribution
-    who = population(recording, scenario.warmup_s)
+    who = population(recording, scenario.cut_s)
     good = good_requests(scenario, recording, who.completed)
     ended = counts(recording, who.counted)
     replicas = parts_of(recording, resolved)
@@ -126,7 +126,7 @@ def _workload(recording: Recording, resolved: Resolved, who: Population) -> dict
         "request_rate": None if recording.requests.has_sessions else rate,
         "session_rate": rate if recording.requests.has_sessions else None,
         "max_concurrency": concurrency,
-        "warmup_s": resolved.scenario.warmup_s,
+        "warmup_s": resolved.scenario.cut_s,
         "warmup_requests": len(recording.requests) - int(who.counted.sum()),
     }
 

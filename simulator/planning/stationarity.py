@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simulator.metrics.latency import e2el_s
+from simulator.recording import FINISHED, Recording
+
 BATCH = 5
+
+
+def warm_up_s(recording: Recording) -> float:
+    """When the first request arrives that is not warm-up: by `mser5`, of the end-to-end
+    latencies of what finished; 0 where nothing is cut."""
+    outcome = recording.outcome
+    done = np.flatnonzero(outcome.status == FINISHED)
+    done = done[np.argsort(outcome.arrival_s[done], kind="stable")]
+    cut = mser5(e2el_s(outcome)[done])
+    return float(outcome.arrival_s[done[cut]]) if cut else 0.0
 
 
 def mser5(series: ArrayLike) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
@@ -46,6 +46,15 @@ def _model_by_name(value: Any) -> Any:
     return value
 
 
+def _warm_up(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value != "auto" and not (number and 0 <= value <= 1e15):
+        raise ValueError(
+            f"warmup_s is {show(value)}; it must be a finite number of at least 0, or auto"
+        )
+    return value
+
+
 def _place(key: KeyPath, overrides: Sequence[Override], path: Path | None, text: str) -> str:
     """Where a wrong key was given, as the start of a sentence about it."""
     for other in reversed(overrides):  # the last one stands
@@ -75,8 +84,8 @@ class Scenario(Section):
     kv_cache: KvCacheSpec = KvCacheSpec()
     cost_model: CostModelSpec = CalibratedCost()
     slo: SloSpec = SloSpec()
-    warmup_s: NonNegative = 0.0
-    """requests that arrive earlier are left out of the metrics"""
+    warmup_s: Annotated[NonNegative | Literal["auto"], BeforeValidator(_warm_up)] = 0.0
+    """requests that arrive earlier are left out of the metrics; auto: found from the latencies"""
     seed: NonNegativeCount = 0
 
     @model_validator(mode="before")
@@ -95,6 +104,11 @@ class Scenario(Section):
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
     _base_dir: Path = PrivateAttr(default=Path())
+
+    @property
+    def cut_s(self) -> float:
+        """`warmup_s` as a number: 0 as long as it is still to be found, from a run."""
+        return 0.0 if self.warmup_s == "auto" else self.warmup_s
 
     @property
     def base_dir(self) -> Path:

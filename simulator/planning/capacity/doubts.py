@@ -89,8 +89,8 @@ def notes(
             "so short a run starts empty and has few requests beyond a percentile, so that the "
             f"answer may be too high: have {FEWEST_REQUESTS:,} requests or more"
         )
-    if system.scenario.warmup_s:
-        found.append(f"warm-up: {system.scenario.warmup_s:g} s, as the scenario says")
+    if system.scenario.cut_s:
+        found.append(f"warm-up: {system.scenario.cut_s:g} s, as the scenario says")
     else:
         found.append(f"warm-up: the first {system.skip_share:.1%} of the requests (MSER-5)")
     error, basis = known_error(system, model_error)

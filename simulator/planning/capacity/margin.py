@@ -70,7 +70,7 @@ def margin(recording: Recording, scenario: Scenario, skip: int = 0) -> Margin:
     ----------
     skip : requests to leave out at the start, in order of arrival.
     """
-    who = population(recording, scenario.warmup_s)
+    who = population(recording, scenario.cut_s)
     counted = who.counted.copy()
     counted[:skip] = False
     worst = -math.inf

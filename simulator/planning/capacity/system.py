@@ -12,7 +12,7 @@ from simulator.errors import InputError
 from simulator.metrics.latency import e2el_s
 from simulator.planning.capacity.load import Load, load_of
 from simulator.planning.capacity.margin import Margin, margin, objectives
-from simulator.planning.stationarity import mser5
+from simulator.planning.stationarity import warm_up_s
 from simulator.planning.statistics import Interval, mean_interval, recorded_interval
 from simulator.recording import FINISHED
 from simulator.scenario import Resolved, Scenario, resolve
@@ -28,6 +28,7 @@ LATENCIES_PER_RUN = 20
 # Fewer requests say little of a percentile, and a queue that starts empty has not settled: ten
 # of so many lie beyond the 99th percentile.
 FEWEST_REQUESTS = 1000
+LONGEST = 64_000  # requests to which runs are lengthened where replicates scatter
 MOST_REQUESTS = 1_000_000
 
 
@@ -37,6 +38,7 @@ class _Sample:
 
     requests: dict[Any, Requests] = field(default_factory=dict)
     skip_share: float = 0.0
+    fewest: int = FEWEST_REQUESTS
 
 
 @dataclass
@@ -98,7 +100,7 @@ class System:
         other.typical_s = self.typical_s
         other._sample = self._sample
         if any(text.startswith(("workload", "seed")) for text in overrides):
-            other._sample = _Sample(skip_share=self._sample.skip_share)
+            other._sample = _Sample(skip_share=self._sample.skip_share, fewest=self._sample.fewest)
         resolved = other.resolved(0)
         other.load = load_of(other.scenario, other._requests(resolved, 0, None))
         return other
@@ -154,26 +156,35 @@ class System:
             if self.scenario.workload.num_requests is not None
             else self.load.overrides(load)
         )
-        if skip and not scenario.warmup_s:
+        if skip and not scenario.cut_s:
             scenario = scenario.with_overrides([f"warmup_s={float(arrivals[skip])!r}"])
         return replace(result, resolved=replace(result.resolved, scenario=scenario))
 
     def settle(self, load: float) -> None:
-        """Decide how long runs are, and how much is left out at their start; see `mser5`.
+        """Decide how long runs are, and how much is left out at their start; see `warm_up_s`.
 
         Decided once, at a load near the answer, and the cut as a share of the requests, so
         that runs at other loads judge the same ones.
         """
         recording = self._simulate(load, 0).recording
         done = recording.outcome.status == FINISHED
-        latency_s = e2el_s(recording.outcome)[done]
-        if not len(latency_s):
+        if not done.any():
             return
-        self.typical_s = float(np.median(latency_s))
-        if not self.scenario.warmup_s:  # else the scenario says
-            cut = np.flatnonzero(done)[min(mser5(latency_s), len(latency_s) - 1)]
-            self._sample.skip_share = float(cut) / len(done)
+        self.typical_s = float(np.median(e2el_s(recording.outcome)[done]))
+        if not self.scenario.cut_s:  # else the scenario says
+            early = recording.outcome.arrival_s < warm_up_s(recording)
+            self._sample.skip_share = float(early.mean())
         self._margins.clear()
+
+    def lengthen(self, factor: float) -> bool:
+        """Make runs up to so many times as long, where the workload allows it; whether it does."""
+        given = self.scenario.workload.num_requests
+        if given is None or self.recorded:
+            return False
+        before = max(given, self._sample.fewest)
+        self._sample.fewest = int(min(before * factor, max(LONGEST, before)))
+        self._margins.clear()
+        return self._sample.fewest > before
 
     @property
     def skip_share(self) -> float:
@@ -188,7 +199,7 @@ class System:
         needed = load * LATENCIES_PER_RUN * self.typical_s
         if self.load.unit == "clients":
             needed = load * LATENCIES_PER_RUN  # each client as many, one after the other
-        count = float(max(given, FEWEST_REQUESTS))
+        count = float(max(given, self._sample.fewest))
         while count < needed:  # in steps, so that near loads share their requests
             count *= 1.5
         return min(int(count), max(MOST_REQUESTS, given))

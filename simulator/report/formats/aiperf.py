@@ -43,7 +43,7 @@ def aiperf_metrics(recording: Recording, scenario: Scenario) -> list[Metric]:
 
     Metrics of the token stream are left out where a static batch answers all at once.
     """
-    who = population(recording, scenario.warmup_s)
+    who = population(recording, scenario.cut_s)
     outcome, rows = recording.outcome, who.completed
     itl_s = tpot_s(outcome)[rows]
     itl_s = itl_s[~np.isnan(itl_s)]

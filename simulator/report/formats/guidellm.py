@@ -83,7 +83,7 @@ class GuidellmFigures:
 
 def guidellm_figures(recording: Recording, scenario: Scenario) -> GuidellmFigures:
     """Compute guidellm's metrics from a recording."""
-    who = population(recording, scenario.warmup_s)
+    who = population(recording, scenario.cut_s)
     outcome, done = recording.outcome, who.completed
     tokens = outcome.generated_tokens[done].astype(np.float64)
     prompts = recording.requests.prompt_tokens[done].astype(np.float64)

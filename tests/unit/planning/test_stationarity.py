@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from recordings import recording, req, step
 
-from simulator.planning.stationarity import mser5
+from simulator import Scenario, simulate
+from simulator.errors import InputError
+from simulator.planning.stationarity import mser5, warm_up_s
+from simulator.report.files import to_json
 
 
 def test_steady_series_keep_everything():
@@ -29,3 +34,30 @@ def test_a_fading_start_is_cut_within_its_length():
 
 def test_growth_is_never_cut_beyond_the_middle():
     assert mser5(np.arange(1000.0)) <= 500
+
+
+def test_the_warm_up_of_a_run_ends_where_its_first_settled_request_arrives():
+    # The first ten take nine seconds, and all others one.
+    rows = []
+    for k in range(60):
+        took_s = 9.0 if k < 10 else 1.0
+        end_s = k + took_s
+        rows.append(req(float(k), admitted=float(k), first=end_s, finished=end_s))
+    assert warm_up_s(recording(rows, [step(0, 100)])) == 10.0
+    assert warm_up_s(recording([], [])) == 0.0
+
+
+def test_an_automatic_warm_up_is_that_warm_up():
+    scenario = Scenario.from_yaml("seed-linear", ["workload.num_requests=400", "warmup_s=auto"])
+    found = simulate(scenario)
+    cut_s = found.summary["warmup_s"]
+    assert cut_s == warm_up_s(found.recording)
+    assert f"warmup_s: {cut_s:.6g}, by MSER-5 on the end-to-end latencies" in found.resolved.notes
+    told = simulate(scenario.with_overrides([f"warmup_s={cut_s!r}"]))
+    assert to_json(told.summary) == to_json(found.summary)
+
+
+@pytest.mark.parametrize("value", ["-1", "automatic", "true", ".inf", "[1]"])
+def test_other_warm_ups_are_refused(value):
+    with pytest.raises(InputError, match="of at least 0, or auto"):
+        Scenario.from_yaml("seed-linear", [f"warmup_s={value}"])
