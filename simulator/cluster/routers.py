@@ -100,7 +100,8 @@ class _Least(Router):
         load, among = self.load(fleet).copy(), self.candidates(fleet)
         chosen = np.empty(len(rows), np.int64)
         for k in range(len(rows)):
-            turn = np.roll(among, -int(np.searchsorted(among, self._next)))
+            first = among.searchsorted(self._next)
+            turn = np.concatenate((among[first:], among[:first]))
             chosen[k] = turn[load[turn].argmin()]
             load[chosen[k]] += 1
             self._next = int(chosen[k]) + 1

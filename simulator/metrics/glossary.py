@@ -161,6 +161,7 @@ GLOSSARY = {
     "scale_ups": "replicas that an autoscaler ordered",
     "scale_downs": "replicas that it drained, or gave up while they started",
     "replica_start_s": "from the order of a replica to its first request; null: no autoscaler",
+    "mean_gpus": "GPUs that are paid for, mean over the duration",
     "gpu_hours": "GPU-hours that are paid for",
     "price_per_gpu_hour": "$ per GPU and hour on demand",
     "reserved_price_per_gpu_hour": "$ per GPU and hour reserved for a year; null: not known",

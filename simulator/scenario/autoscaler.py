@@ -48,7 +48,8 @@ class TargetScaler(_Scaler):
     """The rule of Kubernetes' HorizontalPodAutoscaler, of KEDA and of Knative.
 
     desired = ceil(current x metric / target), where `metric` is the mean over the replicas
-    that are ordered, those that start counting as 0: ceil(sum / target).
+    that are ordered, those that start counting as 0: ceil(sum / target).  Limits on how many
+    come or go at once (Kubernetes: 4 or as many again in 15 s) are not kept.
     """
 
     policy: Literal["target_tracking"]

@@ -45,6 +45,7 @@ def cost_figures(
     return (
         {
             "num_gpus": resolved.num_gpus,
+            "mean_gpus": gpu_s / who.duration_s if who.duration_s > 0 else resolved.num_gpus,
             "gpu_hours": gpu_s / 3600,
             "price_per_gpu_hour": resolved.price_per_gpu_hour,
             "cost": dollars,

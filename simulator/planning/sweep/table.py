@@ -17,7 +17,7 @@ every number, and ``state``           of summary.json, by its key
 ``slo_met``                           whether every objective, of every class, was met;
                                       missing where there is none
 ``slo.KEY``, ``slo.CLASS.KEY``        what was measured for an objective, ms
-``output_tokens_per_s_per_gpu``       output_throughput / num_gpus
+``output_tokens_per_s_per_gpu``       output_throughput / GPUs that are paid for, on average
 ``output_tokens_per_s_per_user``      1000 / median_tpot_ms: how fast one answer is written
 ``pareto``                            whether the point is efficient: no other is at least as
                                       good in both of the columns above and better in one, by
@@ -107,7 +107,7 @@ def _figures(outcome: Outcome) -> dict[str, Any]:
     if summary["limits"]:
         row["limiting_resource"] = summary["limits"][0]["resource"]
         row["limiting_share"] = summary["limits"][0]["share"]
-    row[PER_GPU] = summary["output_throughput"] / summary["num_gpus"]
+    row[PER_GPU] = summary["output_throughput"] / summary["mean_gpus"]
     tpot_ms = summary["median_tpot_ms"]
     row[PER_USER] = 1e3 / tpot_ms if tpot_ms else None
     return row

@@ -27,7 +27,7 @@ def test_efficient_is_its_definition(values):
 
 def outcome(throughput, tpot_ms, state="STABLE", met=True):
     summary = {
-        "name": "x", "output_throughput": throughput, "num_gpus": 2, "median_tpot_ms": tpot_ms,
+        "name": "x", "output_throughput": throughput, "mean_gpus": 2, "median_tpot_ms": tpot_ms,
         "state": state, "limits": [{"resource": "host", "share": 0.5}], "scenario_hash": "ab",
         "classes": {"gold": {"slo": [
             {"class_name": "gold", "metric": "p99_ttft_ms", "value_ms": 7.0, "met": met}
