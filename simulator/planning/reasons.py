@@ -115,6 +115,7 @@ def _own(summary: dict[str, Any], others: Summaries) -> list[str]:
         *_stalls(summary, others),
         *_memory(summary),
         *_queue(summary),
+        *_scaling(summary),
         *_limit(summary),
     ]
 
@@ -177,6 +178,18 @@ def _queue(summary: dict[str, Any]) -> list[str]:
     return [
         f"requests wait {ms(summary['mean_queue_ms'])} before their first step, {share:.0%} of "
         "their end-to-end latency."
+    ]
+
+
+def _scaling(summary: dict[str, Any]) -> list[str]:
+    """What an autoscaler spares, and what its cold starts cost."""
+    if summary["replica_start_s"] is None:
+        return []
+    cold = summary["attribution"]["ttft"].get("cold_start", 0.0)
+    return [
+        f"{summary['mean_replicas']:.1f} replicas on average, {summary['peak_replicas']} at most, "
+        f"cost ${summary['cost']:.2f}; {cold:.0%} of the time to first token goes to waits while "
+        f"one starts, which takes {readable_s(summary['replica_start_s'])}."
     ]
 
 

@@ -118,6 +118,21 @@ def test_every_router_keeps_to_those_that_serve(router, seats):
     assert set(at[2]) == {0, 1} or (not spread and set(at[2]) == {0})
 
 
+def test_a_session_whose_replica_is_drained_moves_to_another_and_stays():
+    # The first session's turns r0, r2, r3 would all go to replica 1, the second's r1 to 0.
+    rows = ((0.25, 4, 1), (0.0, 4, 1), (0.25, 4, 1), (0.25, 4, 1))
+    requests = table(
+        *rows[1:2], rows[0], *rows[2:],
+        next_request=np.array([-1, 2, 3, -1]), think_s=np.array([0.0, 8.0, 20.0, 0.0]),
+    )  # fmt: skip
+    scaler = schedule((0, 2), (5, 1), (15, 2))
+    done = run(requests, router="session_affinity", autoscaler=scaler, at_start=2)
+    # 0.25 -> 2.25 on replica 1; at 10.25 that is gone; at 32.25 there is another in its place.
+    assert done.times("replica", "arrival_s", "finished_s") == [
+        (0, 0.0, 2.0), (1, 0.25, 2.25), (0, 10.25, 12.25), (0, 32.25, 34.25)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("router", ROUTERS)
 @pytest.mark.parametrize("seats", [None, 3])
 def test_a_fleet_that_never_changes_is_a_fixed_one(router, seats):

@@ -49,6 +49,7 @@ def summary(**figures: Any) -> dict[str, Any]:
         "recomputed_tokens": 0,
         "kv_reserved_unused": 0.0,
         "mean_batch_size": 4.0,
+        "replica_start_s": None,
         "limits": [{"resource": "kv_blocks", "share": 0.75}, {"resource": "host", "share": 0.25}],
     } | figures
 
@@ -98,3 +99,14 @@ def test_what_is_lost_is_named_with_its_figure():
     assert (
         "chunked: limits, by share of time: KV blocks 75%, Host (the engine's own code) 25%" in text
     )
+
+
+def test_what_an_autoscaler_spares_and_costs():
+    scaled = summary(
+        replica_start_s=166.5, mean_replicas=2.46, peak_replicas=4, cost=24.58,
+        attribution={"ttft": {"cold_start": 0.64, "queue": 0.36}},
+    )  # fmt: skip
+    assert (
+        "a: 2.5 replicas on average, 4 at most, cost $24.58; 64% of the time to first token goes "
+        "to waits while one starts, which takes 166 s."
+    ) in reasons({"a": scaled, "b": summary()}, same_requests=True)
