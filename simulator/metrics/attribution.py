@@ -157,6 +157,7 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
         steps.decode_seqs,
         steps.context_tokens,
         steps.prefill_seqs,
+        resolved.shares_experts,
     )
     found = []
     bounds = np.searchsorted(steps.replica, np.arange(recording.replicas + 1))
@@ -181,10 +182,13 @@ def price_decodes(
     decode_seqs: NDArray[np.int32],
     context_tokens: NDArray[np.int64],
     prefill_seqs: NDArray[np.int32],
+    together: bool,
 ) -> None:
     """GPU seconds of each step's decodes alone: without context, and what that adds.
 
-    Of a pass that is partly beside the step before, the rest is split as the whole.
+    Of a pass that is partly beside the step before, the rest is split as the whole.  With
+    `together`, engines wait for each other: what a step takes beyond its own decodes is work of
+    the others too, mostly prompts.
     """
     for i in range(len(gpu_s)):
         n = int(decode_seqs[i])
@@ -193,7 +197,7 @@ def price_decodes(
         n = max(n, 1)  # a step of finished rows only still reads the weights
         pass_s = gpu_s[i] + overlapped_s[i]
         decode_s = pass_s
-        if prefill_seqs[i] > 0:
+        if prefill_seqs[i] > 0 or together:
             # The longest context is not recorded; the mean stands for it.
             priced_s, _ = step_time(
                 cost, n, n, context_tokens[i], context_tokens[i] // n, 0, 0, 0.0, 0, n

@@ -71,6 +71,7 @@ def limits(recording: Recording, who: Population, resolved: Resolved) -> list[di
         steps.prefill_seqs[rows],
         steps.running[rows],
         steps.waiting[rows],
+        resolved.shares_experts,
         short[rows],
         (held_back(recording, resolved) & ~short)[rows] & (spec.scheduler.lora is not None),
         static,
@@ -100,6 +101,7 @@ def _attribute(
     prefill_seqs: NDArray[np.int32],
     running: NDArray[np.int32],
     waiting: NDArray[np.int32],
+    together: bool,
     short: NDArray[np.bool_],
     no_slot: NDArray[np.bool_],
     static: bool,
@@ -121,7 +123,7 @@ def _attribute(
                 seconds[_SLOTS] += length_s[i]
                 continue
         decode_s = gpu_s[i]
-        if prefill_seqs[i] > 0:
+        if prefill_seqs[i] > 0 or together:
             decode_s = 0.0
             n = int(decode_seqs[i])
             if n > 0:

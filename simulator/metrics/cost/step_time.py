@@ -53,6 +53,7 @@ def step_time_of(steps: Steps, resolved: Resolved) -> StepTime:
         steps.decode_seqs,
         steps.context_tokens,
         steps.prefill_seqs,
+        resolved.shares_experts,
     )
     weights_s, kv_s = alone_s.T
     host_s = np.maximum(steps.end_s - steps.start_s - steps.gpu_s, 0.0)
