@@ -67,14 +67,7 @@ def check_combinations(scenario: Scenario) -> None:
     check_options(scenario)
     check_lora(scenario)
     check_pools(scenario)
-    if scenario.cluster.pipeline_parallel > 1:
-        _check_stages(scenario)
-    if scenario.cluster.data_parallel > 1 and scheduler.policy != "chunked_prefill":
-        raise ValueError(
-            f"cluster.data_parallel is {scenario.cluster.data_parallel}, but the policy "
-            f"{scheduler.policy} is not of vLLM V1, whose engines share experts; choose "
-            "chunked_prefill, or more cluster.replicas"
-        )
+    _check_groups(scenario)
     _check_autoscaler(scenario)
     if kv_cache.kv_offloading_size > 0:
         _check_offloading(scenario)
@@ -121,14 +114,19 @@ def _several_classes(scenario: Scenario) -> bool:
     return by_column or len(workload.classes) > 1
 
 
-def _check_stages(scenario: Scenario) -> None:
-    """Several steps under way are those of vLLM V1's scheduler, without options of the step."""
-    scheduler, kv_cache = scenario.scheduler, scenario.kv_cache
-    given = f"cluster.pipeline_parallel is {scenario.cluster.pipeline_parallel}, but"
+def _check_groups(scenario: Scenario) -> None:
+    """Stages and engines that step together are of vLLM V1, without options of the step."""
+    scheduler, kv_cache, cluster = scenario.scheduler, scenario.kv_cache, scenario.cluster
+    if cluster.pipeline_parallel > 1:
+        given = f"cluster.pipeline_parallel is {cluster.pipeline_parallel}, but"
+    elif cluster.data_parallel > 1:
+        given = f"cluster.data_parallel is {cluster.data_parallel}, but"
+    else:
+        return
     if scheduler.policy != "chunked_prefill" or kv_cache.allocator != "paged":
         raise ValueError(
-            f"{given} only the policy chunked_prefill, with kv_cache.allocator paged, composes "
-            "steps for several stages; choose these, or one stage"
+            f"{given} it is simulated with the policy chunked_prefill and kv_cache.allocator "
+            "paged alone; choose these, or 1"
         )
     beside = [f"scheduler.{name}" for name in options_of(scenario)]
     if kv_cache.kv_offloading_size > 0:

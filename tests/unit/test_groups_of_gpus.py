@@ -87,7 +87,7 @@ def test_engines_that_share_experts_end_their_steps_together() -> None:
 
 
 def test_what_cannot_be_together_is_refused() -> None:
-    with pytest.raises(InputError, match="pipeline_parallel is 2, but only the policy chunked"):
+    with pytest.raises(InputError, match="pipeline_parallel is 2, but it is simulated with the po"):
         scenario("llama-3.1-8b", "scheduler.policy=continuous", pipeline_parallel=2)
     with pytest.raises(InputError, match=r"not simulated together with scheduler\.speculative"):
         scenario(
@@ -97,7 +97,7 @@ def test_what_cannot_be_together_is_refused() -> None:
         )
     with pytest.raises(InputError, match="async_scheduling is true, but with cluster.pipeline"):
         scenario("llama-3.1-8b", "scheduler.async_scheduling=true", pipeline_parallel=2)
-    with pytest.raises(InputError, match="data_parallel is 2, but the policy static"):
+    with pytest.raises(InputError, match="data_parallel is 2, but it is simulated with the policy"):
         scenario("llama-3.1-8b", "scheduler.policy=static", data_parallel=2)
     with pytest.raises(InputError, match="stages of engines that share experts"):
         resolve(scenario("qwen3-30b-a3b", data_parallel=2, pipeline_parallel=2))
