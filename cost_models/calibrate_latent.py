@@ -22,6 +22,8 @@ from cost_models.importers.aiconfigurator_mla import MODEL, Modules
 from cost_models.latent import LatentCalibration, LatentDtype
 
 SLOWEST_LAUNCH_S = 2e-4  # a module's dozen kernels, not one
+# Of a module's time, about the error of its products: what is left below it tells nothing.
+LEAST_SHARE = 0.05
 
 
 def projections_s(gemms: Calibration, shape: Model, tp: int, tokens: fit.Array) -> fit.Array:
@@ -37,15 +39,23 @@ def projections_s(gemms: Calibration, shape: Model, tp: int, tokens: fit.Array) 
 
 
 def _attention_alone(
-    table: pd.DataFrame, tokens: fit.Array, gemms: Calibration, shape: Model
+    table: pd.DataFrame,
+    tokens: fit.Array,
+    gemms: Calibration,
+    shape: Model,
+    name: str,
+    rejected: dict[str, int],
 ) -> pd.DataFrame:
-    """Rows less their projections."""
+    """Rows less their projections, where more than the error of these is left."""
     seconds = fit.column(table, "seconds").copy()
     heads = table["num_heads"].to_numpy()
     for count in np.unique(heads):
         rows = heads == count
         seconds[rows] -= projections_s(gemms, shape, shape.num_heads // int(count), tokens[rows])
-    return table.assign(num_kv_heads=1, seconds=seconds)
+    told = seconds >= LEAST_SHARE * fit.column(table, "seconds")
+    if not told.all():
+        rejected[f"{name}: within the error of the projections"] = int((~told).sum())
+    return table.assign(num_kv_heads=1, seconds=seconds)[told]
 
 
 def calibrate_latent(
@@ -93,19 +103,22 @@ def _dtype(
 ) -> LatentDtype:
     latent = shape.latent
     assert latent is not None
-    decode = _attention_alone(tables.decode, fit.column(tables.decode, "seqs"), gemms, shape)
+    decode_name = f"decode less projections, {kv_dtype} cache"
+    prefill_name = f"prefill less projections, {kv_dtype} cache"
+    tokens = fit.column(tables.decode, "seqs")
+    decode = _attention_alone(tables.decode, tokens, gemms, shape, decode_name, rejected)
     tokens = fit.column(tables.prefill, "seqs") * fit.column(tables.prefill, "chunk")
-    prefill = _attention_alone(tables.prefill, tokens, gemms, shape)
+    prefill = _attention_alone(tables.prefill, tokens, gemms, shape, prefill_name, rejected)
     decode = profile.clean(
         decode.assign(head_dim=latent.cached // 2),
         profile.DECODE_KEYS,
-        f"decode less projections, {kv_dtype} cache",
+        decode_name,
         rejected,
     )
     prefill = profile.clean(
         prefill.assign(head_dim=latent.prefill_width // 2),
         profile.PREFILL_KEYS,
-        f"prefill less projections, {kv_dtype} cache",
+        prefill_name,
         rejected,
     )
     fitted, decode_report = calibrate_decode(

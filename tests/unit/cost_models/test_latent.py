@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from cost_models import StepCost, calibration, catalog, latent
@@ -57,6 +58,20 @@ def test_modules_in_block_scaled_fp8_are_what_attention_and_products_add_up_to(
     error = predicted / rows["seconds"].to_numpy() - 1
     assert np.abs(error).mean() < 0.05
     assert abs(error.mean()) < 0.03
+
+
+def test_what_is_left_of_a_module_must_exceed_the_error_of_its_products() -> None:
+    pytest.importorskip("scipy")
+    from cost_models.calibrate_latent import _attention_alone, projections_s
+
+    gemms = calibration.load("b200_sxm", "vllm", "bf16")
+    tokens = np.array([64.0, 64.0, 64.0])
+    alone_s = projections_s(gemms, V3, 8, tokens)
+    modules = pd.DataFrame({"num_heads": 16, "seconds": alone_s * (0.9, 1.02, 2.0)})
+    rejected: dict[str, int] = {}
+    found = _attention_alone(modules, tokens, gemms, V3, "prefill", rejected)
+    assert found["seconds"].tolist() == pytest.approx([alone_s[2]])
+    assert rejected == {"prefill: within the error of the projections": 2}
 
 
 def test_a_chunk_rebuilds_keys_and_values_of_its_past() -> None:
