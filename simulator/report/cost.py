@@ -48,7 +48,8 @@ def energy(summary: dict[str, Any]) -> Pairs:
         ("Energy, estimate (Wh/M output tokens)", summary["energy_wh_per_million_output_tokens"]),
     ]
     if summary["co2_kg"] is not None:
-        per_million_g = summary["co2_kg"] * 1e9 / summary["total_output_tokens"]
+        tokens = summary["total_output_tokens"]
+        per_million_g = summary["co2_kg"] * 1e9 / tokens if tokens else None
         rows.append(("CO2, estimate (g/M output tokens)", per_million_g))
     return rows
 
