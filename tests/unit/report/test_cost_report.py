@@ -30,8 +30,8 @@ def test_a_line_for_each_class():
     lines = cost_lines(found)
     assert lines[lines.index("------------------Cost by class-------------------") + 1 :] == [
         "      % of bill   $/M input  $/M output   $/M total",
-        "a        39.40        2.77        9.23        2.13",  # 27.7 of 70.3 ms
-        "b        60.60        1.42       21.30        1.33",
+        "a         39.40        2.77        9.23        2.13",  # 27.7 of 70.3 ms
+        "b         60.60        1.42       21.30        1.33",
     ]
     assert '<th scope="row">b</th><td>60.60</td>' in sections.classes(found)
     assert class_costs(summary(classes=("a",))) == []
