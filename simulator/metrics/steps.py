@@ -118,6 +118,8 @@ def step_figures(
 
     running = integral(steps.running)
     stalled = steps.running - steps.decode_seqs - steps.prefill_seqs - steps.bubble_seqs
+    if steps.overlapped_s.any():  # of several stages: the others are in another one's step
+        stalled = np.zeros_like(stalled)
     bubbles, padding = total(steps.bubble_seqs), total(steps.padding_tokens)
     useful_tokens = total(steps.scheduled_tokens)
     decodes = total(steps.decode_seqs)

@@ -73,6 +73,8 @@ def test_a_run_with_few_blocks_is_sound(model: str, cluster: dict[str, Any]) -> 
     latency = result.recording.outcome.finished_s - result.recording.outcome.arrival_s
     np.testing.assert_allclose(parts.sum(axis=1), latency)
     assert (parts >= -1e-9).all()
+    # Who runs gets a token, in this step or in that of another stage.
+    assert result.summary["decode_stall_share"] == 0
 
 
 def test_engines_that_share_experts_end_their_steps_together() -> None:
