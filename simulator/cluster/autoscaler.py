@@ -107,9 +107,10 @@ class Autoscaler:
 
     def _start(self, lease: _Lease) -> Process:
         """Let a replica start; it may be given up before it has."""
-        yield self._env.timeout(lease.ordered_s + self._start_s - self._env.now)
+        ready_s = lease.ordered_s + self._start_s
+        yield self._env.timeout(max(0.0, ready_s - self._env.now))
         if lease.ordered:
-            lease.ready_s = lease.ordered_s + self._start_s
+            lease.ready_s = ready_s
             self._fleet.replace(lease.replica)
             self._publish()
 
