@@ -24,7 +24,8 @@ def scenario(row: Measured, folder: Path, host: Path | None = None) -> Scenario:
 
     Notes
     -----
-    Prompts of benchmarks are random, so prefix caching finds nothing and stays off.
+    Prompts of benchmarks are random and share nothing, but with prefix caching a request that
+    was preempted finds its own blocks again.
     """
     scheduler: dict[str, Any] = {
         "max_num_seqs": row.max_num_seqs,
@@ -62,7 +63,7 @@ def scenario(row: Measured, folder: Path, host: Path | None = None) -> Scenario:
                 "num_gpu_blocks": row.num_gpu_blocks,
                 "max_model_len": row.max_model_len,
                 "gpu_memory_utilization": row.gpu_memory_utilization,
-                "enable_prefix_caching": False,
+                "enable_prefix_caching": row.enable_prefix_caching,
             },
         },
         folder,

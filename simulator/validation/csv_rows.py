@@ -97,6 +97,7 @@ def _measured(
         max_num_seqs=_integer(row, "max_num_seqs"),
         max_num_batched_tokens=_integer(row, "max_num_batched_tokens"),
         enable_chunked_prefill=row.get("chunked_prefill") not in (False, "False"),
+        enable_prefix_caching=False if row.get("prefix_caching") in (False, "False") else None,
         async_scheduling=_async_scheduling(str(row.get("engine", "")), notes),
         num_gpu_blocks=int(blocks) if blocks else None,
         max_model_len=int(flags["max_model_len"]) if "max_model_len" in flags else None,

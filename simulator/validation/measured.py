@@ -42,7 +42,7 @@ class Measured:
     prompt_tokens, output_tokens : (shortest, longest), uniform between.
     requests : (arrival_s, prompt_tokens, output_tokens) of each, for a trace.
     num_requests : None takes ten times the load.
-    async_scheduling : None is the release's default.
+    async_scheduling, enable_prefix_caching : None is the release's default.
     results : by the names of `METRICS`.
     doubt : why the figures cannot be those of the conditions told, see `plausibility`.
     """
@@ -67,6 +67,7 @@ class Measured:
     max_num_batched_tokens: int | None = None
     enable_chunked_prefill: bool = True
     async_scheduling: bool | None = None
+    enable_prefix_caching: bool | None = None
     num_gpu_blocks: int | None = None
     max_model_len: int | None = None
     gpu_memory_utilization: float | None = None

@@ -52,6 +52,15 @@ def test_a_closed_loop_row_becomes_its_scenario(tmp_path: Path) -> None:
     assert made.cluster.tensor_parallel == 4
 
 
+def test_prefix_caching_is_the_releases_unless_a_row_says_no(tmp_path: Path) -> None:
+    row = "vllm,0.12,H100,1,1,qwen3-8b,bf16,,900,900,fixed,concurrency,4,,,1,1,"
+    path = table(tmp_path, row)
+    assert scenario(one(path), tmp_path).kv_cache.enable_prefix_caching is None
+    head, body = path.read_text(encoding="utf-8").splitlines()
+    path.write_text(f"{head},prefix_caching\n{body},False\n", encoding="utf-8")
+    assert scenario(one(path), tmp_path).kv_cache.enable_prefix_caching is False
+
+
 def test_a_mean_length_stands_for_ten_ninths_of_it(tmp_path: Path) -> None:
     path = table(
         tmp_path,
