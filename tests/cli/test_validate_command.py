@@ -12,7 +12,7 @@ from simulator.cli.main import app
 ROWS = """engine,engine_version,gpu,tp,model,weight_precision,isl,osl,isl_dist,load_kind,\
 load_value,num_requests,ttft_ms_mean,tpot_ms_mean
 vllm,0.12,H100-SXM,1,Qwen/Qwen3-8B,bf16,200,100,fixed,concurrency,4,20,20,8
-sglang,0.5,H100-SXM,1,Qwen/Qwen3-8B,bf16,200,100,fixed,concurrency,4,20,20,8
+tgi,3.0,H100-SXM,1,Qwen/Qwen3-8B,bf16,200,100,fixed,concurrency,4,20,20,8
 """
 
 
@@ -22,7 +22,7 @@ def test_text_and_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["validate", str(path)])
     assert result.exit_code == 0, result.output
     assert "rows simulated: 1, left out: 1" in result.output
-    assert "engine sglang is not in the catalogue" in result.output
+    assert "engine tgi is not in the catalogue" in result.output
     result = CliRunner().invoke(app, ["validate", str(path), "--json"])
     facts = json.loads(result.stdout)
     (row,) = facts["rows"]
@@ -30,4 +30,4 @@ def test_text_and_json(tmp_path: Path) -> None:
     assert abs(error - 100 * (predicted / 8 - 1)) < 1e-9
     (group,) = facts["groups"]
     assert group["errors"]["tpot_ms_mean"]["bias_pct"] == error
-    assert facts["left_out"] == {"engine sglang is not in the catalogue": 1}
+    assert facts["left_out"] == {"engine tgi is not in the catalogue": 1}
