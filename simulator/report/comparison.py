@@ -50,6 +50,7 @@ ROWS = (
     Row("Stalled (% of running time)", "decode_stall_share", 100, 1, relative=False),
     Row("Tail bubble (% of slot-steps)", "tail_bubble_share", 100, 1, relative=False),
     Row("Padding (% of tokens)", "padding_share", 100, 1, relative=False),
+    Row("Prompt tokens from the cache (%)", "prefix_hit_rate", 100, 1, relative=False),
     Row("KV usage, mean (%)", "kv_usage_mean", 100, 1, relative=False),
     Row("Preemptions", "preemptions", decimals=0, relative=False),
     Row("MFU (%)", "mfu", 100, 1),
@@ -59,7 +60,7 @@ ROWS = (
     Row("Energy, estimate (Wh/M output)", "energy_wh_per_million_output_tokens", decimals=0),
 )
 OFTEN_ZERO = {"rejected", "unfinished", "request_goodput", "preemptions", "decode_stall_share",
-              "tail_bubble_share", "padding_share", "jain_index"}  # fmt: skip
+              "tail_bubble_share", "padding_share", "prefix_hit_rate", "jain_index"}  # fmt: skip
 
 
 def comparison_table(comparison: Comparison) -> Table:

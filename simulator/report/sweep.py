@@ -64,8 +64,9 @@ def sweep_table(sweep: Sweep) -> Table:
         out.add_column(title, justify="right", no_wrap=True)
     for title in ("state", "limited by", ""):
         out.add_column(title, no_wrap=True)
-    for number, rows in shown.groupby("point"):
-        cells = [str(number), *(in_line(_plain(rows[key].iloc[0])) for key in short)]
+    for _, rows in shown.groupby("point"):
+        point = sweep.plan.points[int(rows["point"].iloc[0])]
+        cells = [str(point.number), *(in_line(point.values[key]) for key in short)]
         cells += [_mean(rows[figure.column], figure) for figure in figures]
         if len(titles) > len(figures):
             cells.append(_met(rows["slo_met"]))
@@ -128,12 +129,6 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
                 break
         out[key] = name
     return out
-
-
-def _plain(value: Any) -> Any:
-    """A cell of a data frame as plain Python."""
-    plain = value.item() if hasattr(value, "item") else value
-    return None if isinstance(plain, float) and math.isnan(plain) else plain
 
 
 def _mean(values: pd.Series[Any], figure: Figure) -> str:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 # A run lasts at least so many median latencies, or its start and end are most of it.
 LATENCIES_PER_RUN = 20
-# Fewer requests say little of a percentile, and a queue that starts empty has not settled: ten
+# Fewer requests say little of a percentile, and a queue that starts empty has not settled: eighty
 # of so many lie beyond the 99th percentile.
-FEWEST_REQUESTS = 1000
+FEWEST_REQUESTS = 8000
 LONGEST = 64_000  # requests to which runs are lengthened where replicates scatter
 MOST_REQUESTS = 1_000_000
 

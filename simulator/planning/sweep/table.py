@@ -8,7 +8,8 @@ column                                what it is
 ``point``                             number of the point, from 0, in the order of the grid
 ``replicate``                         number of the random sample, from 0
 one per swept key                     named as the key is (``scheduler.max_num_seqs``): int64,
-                                      float64 or bool where all values are, else text
+                                      float64 or bool where all values are, else text as in
+                                      a scenario's file
 ``status``                            ``ok``, or ``failed``: then all figures are missing
 ``error``                             why it failed, a sentence; missing where it did not
 every number, and ``state``           of summary.json, by its key
@@ -40,6 +41,7 @@ from simulator.metrics.backlog import OVERLOADED
 from simulator.planning.sweep.points import Point
 from simulator.planning.sweep.store import Outcome
 from simulator.report.files import write_atomically
+from simulator.scenario.overrides import in_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,16 +61,14 @@ def table(points: Sequence[Point], rows: Iterable[tuple[int, int, Outcome]]) -> 
     """
     import pandas as pd
 
+    cells = {key: _cells([point.values[key] for point in points]) for key in points[0].values}
     made = [
         {"point": number, "replicate": replicate}
-        | {key: _cell(value) for key, value in points[number].values.items()}
+        | {key: column[number] for key, column in cells.items()}
         | _figures(outcome)
         for number, replicate, outcome in rows
     ]
     frame = pd.DataFrame(made, columns=_columns(points, made))
-    for key in points[0].values:
-        if frame[key].dtype == object:
-            frame[key] = frame[key].map(str)
     frame["pareto"] = frame["point"].isin(_efficient_points(frame))
     frame["scenario_hash"] = frame.pop("scenario_hash")
     return frame
@@ -83,9 +83,12 @@ def _columns(points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list
     return [*first, *(key for key in figures if key not in first and key not in last), *last]
 
 
-def _cell(value: Any) -> Any:
-    """A swept value that a column can hold."""
-    return str(value) if isinstance(value, dict | list) else value
+def _cells(values: Sequence[Any]) -> list[Any]:
+    """Swept values of one key as a column can hold them: all numbers, all bool, or text."""
+    numbers = all(isinstance(value, int | float) for value in values)
+    if numbers and len({isinstance(value, bool) for value in values}) == 1:
+        return list(values)
+    return [value if isinstance(value, str) else in_line(value) for value in values]
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:

@@ -63,6 +63,13 @@ def test_rows_of_the_table():
 
 
 def test_a_column_of_mixed_values_is_text():
-    points = [Point(0, {"policy": "static", "x": [1]}), Point(1, {"policy": None, "x": 2})]
+    spec = {"process": "poisson", "rate": 3.0}
+    points = [
+        Point(0, {"policy": "static", "x": [1], "arrivals": spec}),
+        Point(1, {"policy": None, "x": 2, "arrivals": None}),
+    ]
     frame = table(points, [(0, 0, outcome(1.0, 1.0)), (1, 0, outcome(1.0, 1.0))])
     assert frame["x"].tolist() == ["[1]", "2"]
+    # As one would write them after --set key=.
+    assert frame["policy"].tolist() == ["static", "null"]
+    assert frame["arrivals"].tolist() == ["{process: poisson, rate: 3.0}", "null"]

@@ -104,7 +104,7 @@ def test_runs_at_another_load_are_those_of_the_scenario_at_that_load():
     workload = {
         "arrivals": {"process": "poisson", "rate": 4.0},
         "lengths": LENGTHS,
-        "num_requests": 1000,
+        "num_requests": 8000,
     }
     scenario = made(workload)
     ours = System(scenario).result(9.0).summary
