@@ -96,10 +96,11 @@ def _lora_limits(resolved: Resolved) -> dict[str, float]:
     lora, tp = resolved.scenario.scheduler.lora, resolved.scenario.cluster.tensor_parallel
     if lora is None:
         return {}
+    version = resolved.scenario.cluster.engine_version
     if RULES[resolved.defaults.scheduler_rules].skips_unchunkable:
         raise InputError(
             f"scheduler.lora follows releases that keep the place of who is passed over, and "
-            f"cluster.engine_version is {resolved.defaults.version}; take a newer one"
+            f"cluster.engine_version is {version}; take a newer one"
         )
     cost = adapter_cost(
         resolved.model,

@@ -70,7 +70,7 @@ def _fleet(resolved: Resolved, requests: Requests, role: str, events: bool) -> F
     scenario = resolved.scenario
     scheduler = scenario.scheduler
     static = scheduler.policy == "static"
-    max_tokens = resolved.max_num_batched_tokens
+    max_tokens = max(resolved.max_num_batched_tokens, resolved.max_num_seqs)
     if static:
         longest = min(int(requests.prompt_tokens.max()), resolved.max_model_len)
         max_tokens = scheduler.static.batch_size * longest

@@ -92,7 +92,7 @@ def allocate(
     slots = max(2, int(limits["depth"][0]))
     stages = np.zeros((replicas, len(stage_shares)), state.STAGE)
     stages["share"] = stage_shares
-    return Engine(
+    engine = Engine(
         limits=limits,
         replicas=fleet,
         requests=table,
@@ -132,6 +132,9 @@ def allocate(
         lockstep=lockstep or Lockstep(even_s=np.zeros(0), total_s=np.zeros(0)),
         cost=cost,
     )
+    for r in range(replicas):
+        empty_caches(engine, r)
+    return engine
 
 
 def _holders(limits: np.void, seats: int, requests: int) -> int:
@@ -166,15 +169,12 @@ def _swap_space(limits: np.void, replicas: int, requests: int) -> SwapSpace:
 
 
 def _offload_pool(limits: np.void, replicas: int) -> OffloadPool:
-    """A second tier that holds nothing."""
+    """A second tier of size 0 where there is none; `empty_caches` makes its ring."""
     size = int(limits["offload_blocks"])
     replicas = replicas if size else 0
-    entries = np.zeros((replicas, size + 1), state.HOST_BLOCK)
-    ring = np.arange(size + 1)
-    entries["newer"], entries["older"] = np.roll(ring, -1), np.roll(ring, 1)
     return OffloadPool(
         evicted=np.zeros((replicas, int(limits["usable_blocks"]) if replicas else 0), np.int64),
-        entries=entries,
+        entries=np.zeros((replicas, size + 1), state.HOST_BLOCK),
         buckets=np.full((replicas, 1 << (2 * size).bit_length()), NOBODY, np.int32),
     )
 
@@ -189,20 +189,18 @@ def _aligned_zeros(rows: int, dtype: np.dtype[Any]) -> Records:
 def _prefix_pool(
     limits: np.void, replicas: int, seats: int, longest: int, segments: NDArray[np.int64]
 ) -> PrefixPool:
-    """All blocks free, in order of their number; of size 0 under another allocator."""
+    """A pool of size 0 under another allocator; `empty_caches` makes its blocks free."""
     if limits["allocator"] != state.PREFIX:
         replicas, seats, longest = 0, 0, 0
     size = int(limits["usable_blocks"]) if replicas else 0
-    blocks = np.zeros((replicas, size + 1), state.BLOCK)
-    ring = np.arange(size + 1)
-    blocks["free_after"], blocks["free_before"] = np.roll(ring, -1), np.roll(ring, 1)
     num_buckets = 1 << max(1, (2 * size).bit_length())
     block_size = max(1, int(limits["block_size"]))
     width = -(-longest // block_size)
     table = np.zeros((replicas, seats), np.int64)
     table[:] = np.arange(seats)
     return PrefixPool(
-        blocks=blocks,
+        blocks=np.zeros((replicas, size), state.BLOCK),
+        free=np.full((replicas, num_buckets), NOBODY, np.int32),
         buckets=np.full((replicas, num_buckets, 2), NOBODY, np.int32),
         tables=np.zeros((replicas, seats, width), np.int32),
         seats=table,
@@ -215,14 +213,18 @@ def _prefix_pool(
 def empty_caches(engine: Engine, r: int) -> None:
     """Forget the prefixes that replica `r` keeps, of which no request holds a block."""
     prefix, offload = engine.prefix, engine.offload
-    for pool, newer, older in (
-        (prefix.blocks, "free_after", "free_before"),
-        (offload.entries, "newer", "older"),
-    ):
-        if len(pool):
-            ring = np.arange(pool.shape[1])
-            pool[r] = np.zeros((), pool.dtype)
-            pool[newer][r], pool[older][r] = np.roll(ring, -1), np.roll(ring, 1)
+    if len(prefix.blocks):
+        size = prefix.blocks.shape[1]
+        prefix.blocks[r] = np.zeros((), state.BLOCK)
+        prefix.blocks["place"][r] = prefix.free[r, :size] = np.arange(size)
+        engine.replicas["free_front"][r], engine.replicas["free_back"][r] = 0, size
+    if len(offload.entries):
+        ring = np.arange(offload.entries.shape[1])
+        offload.entries[r] = np.zeros((), state.HOST_BLOCK)
+        offload.entries["newer"][r], offload.entries["older"][r] = (
+            np.roll(ring, -1),
+            np.roll(ring, 1),
+        )
     for buckets in (prefix.buckets, offload.buckets):
         if len(buckets):
             buckets[r] = NOBODY

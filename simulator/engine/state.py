@@ -99,6 +99,8 @@ REPLICA = np.dtype(
         ("inbox_tail", "i8"),
         ("free_blocks", "i8"),
         ("extents", "i8"),  # contiguous reservations held
+        ("free_front", "i8"),  # first place of the prefix allocator's free list ...
+        ("free_back", "i8"),  # ... and the one behind its last
         ("seated", "i8"),  # block tables in use by the prefix allocator
         ("kv_tokens", "i8"),  # tokens in held blocks
         ("pending", "i8"),  # steps launched and not committed
@@ -216,8 +218,7 @@ BLOCK = np.dtype(
         ("hash", "i8"),
         ("users", "i4"),
         ("hashed", "i4"),
-        ("free_before", "i4"),  # neighbours in the free list
-        ("free_after", "i4"),
+        ("place", "i4"),  # in the free list, if nobody uses it
         ("bucket_before", "i4"),  # neighbours in its bucket of the hash table
         ("bucket_after", "i4"),
     ],
@@ -264,7 +265,9 @@ class PrefixPool(Struct):
 
     Attributes
     ----------
-    blocks : (R, num_blocks + 1) BLOCK; the last is the anchor of the circular free list.
+    blocks : (R, num_blocks) BLOCK
+    free : (R, F) int32 blocks that nobody uses, a ring, see `kv_cache.free_list`; F a power
+        of 2, at least twice the blocks
     buckets : (R, T, 2) int32 first and last block of each bucket of the hash table, T a
         power of 2
     tables : (R, S, W) int32 blocks of each seat's request, in order
@@ -276,6 +279,7 @@ class PrefixPool(Struct):
     """
 
     blocks: Records
+    free: NDArray[np.int32]
     buckets: NDArray[np.int32]
     tables: NDArray[np.int32]
     seats: NDArray[np.int64]

@@ -19,13 +19,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from cost_models.jit import njit
+from cost_models.jit import inlined, njit
+from simulator.engine.prefetch import prefetch
 from simulator.engine.state import NOBODY, Engine
+from simulator.kv_cache import free_list
 
 _MULTIPLIER = np.int64(-7046029254386353131)  # 2^64 / golden ratio, as in splitmix64
 _SHIFT = np.int64(29)
 
 ALL_BLOCKS = 2**31 - 1
+
+_AHEAD = 16  # of a table that is given back: its blocks are asked for so many before
 
 
 @njit
@@ -147,26 +151,6 @@ def _forget(engine: Engine, r: int, block: int) -> None:
 
 
 @njit
-def _unlink(engine: Engine, r: int, block: int) -> None:
-    """Take a block out of the free list, wherever it is."""
-    blocks = engine.prefix.blocks[r]
-    row = blocks[block]
-    blocks[row.free_before].free_after = row.free_after
-    blocks[row.free_after].free_before = row.free_before
-
-
-@njit
-def _link_after(engine: Engine, r: int, block: int, place: int) -> None:
-    """Put a block into the free list behind `place`."""
-    blocks = engine.prefix.blocks[r]
-    row = blocks[block]
-    row.free_before = place
-    row.free_after = blocks[place].free_after
-    blocks[row.free_after].free_before = block
-    blocks[place].free_after = block
-
-
-@njit
 def look_up(engine: Engine, r: int, i: int) -> int:
     """How many leading blocks of request `i` are cached; their ids go to `found`.
 
@@ -226,7 +210,7 @@ def share_found(engine: Engine, r: int, i: int, hits: int) -> None:
     for k in range(hits):
         row = engine.prefix.blocks[r, found[k]]
         if row.users == 0:
-            _unlink(engine, r, found[k])
+            free_list.remove(engine, r, found[k])
             replica.free_blocks -= 1
             replica.kv_tokens += engine.limits[0].block_size
         row.users += 1
@@ -240,11 +224,9 @@ def take(engine: Engine, r: int, i: int, count: int) -> None:
     """Extend the block table of request `i` by `count` blocks from the front of the list."""
     request = engine.requests[i]
     blocks = engine.prefix.blocks[r]
-    anchor = blocks.shape[0] - 1
     table = engine.prefix.tables[r, request.seat]
     for k in range(request.held_blocks, request.held_blocks + count):
-        block = blocks[anchor].free_after
-        _unlink(engine, r, block)
+        block = free_list.take_first(engine, r)
         if blocks[block].hashed:
             _forget(engine, r, block)
         blocks[block].users = 1
@@ -292,27 +274,40 @@ def _register_up_to(engine: Engine, r: int, i: int, full: int) -> None:
 
 @njit
 def release(engine: Engine, r: int, i: int) -> None:
-    """Give back the block table of request `i`."""
+    """Give back the block table of request `i`.
+
+    Full blocks go to the end of the list, the tail of the chain before its head; others to
+    its front, so that the tail will be taken first.
+    """
     request = engine.requests[i]
     replica = engine.replicas[r]
-    blocks = engine.prefix.blocks[r]
-    anchor = blocks.shape[0] - 1
     table = engine.prefix.tables[r, request.seat]
-    front = anchor
-    for k in range(request.held_blocks - 1, -1, -1):
-        block = table[k]
-        blocks[block].users -= 1
-        if blocks[block].users > 0:  # others still hold these tokens
-            replica.kv_tokens += engine.limits[0].block_size
-            continue
-        replica.free_blocks += 1
-        if k < request.full_blocks or engine.limits[0].unhashed_last:
-            _link_after(engine, r, block, blocks[anchor].free_before)
-        else:
-            _link_after(engine, r, block, front)
-            front = block
+    free_list.make_room(engine, r, request.held_blocks)
+    last_full = request.held_blocks
+    if not engine.limits[0].unhashed_last:
+        last_full = min(request.full_blocks, last_full)
+    for k in range(last_full, request.held_blocks):
+        if _give_up(engine, r, table[k]):
+            free_list.put_in_front(engine, r, table[k])
+    for k in range(last_full - 1, -1, -1):
+        if k >= _AHEAD:
+            prefetch(engine.prefix.blocks[r], table[k - _AHEAD])
+        if _give_up(engine, r, table[k]):
+            free_list.put_at_end(engine, r, table[k])
     replica.seated -= 1
     engine.prefix.seats[r, replica.seated] = request.seat
+
+
+@inlined
+def _give_up(engine: Engine, r: int, block: int) -> bool:
+    """One user less; whether it was the last, else others still hold these tokens."""
+    replica, row = engine.replicas[r], engine.prefix.blocks[r, block]
+    row.users -= 1
+    if row.users > 0:
+        replica.kv_tokens += engine.limits[0].block_size
+        return False
+    replica.free_blocks += 1
+    return True
 
 
 @njit

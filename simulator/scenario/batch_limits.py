@@ -53,14 +53,15 @@ def fill_batch_limits(
         return BatchLimits(
             max_num_seqs=_static_seqs(spec), max_num_batched_tokens=tokens, whole_prompts=False
         )
+    chunks_alone = spec.policy == "sglang"  # its decodes have no budget
     if seqs is None:
-        seqs = min(defaults.max_num_seqs, tokens)
+        seqs = defaults.max_num_seqs if chunks_alone else min(defaults.max_num_seqs, tokens)
         limited = seqs < defaults.max_num_seqs
         notes.append(
             f"scheduler.max_num_seqs: {seqs}, "
             + ("lowered to max_num_batched_tokens" if limited else origin)
         )
-    if tokens < seqs:
+    if tokens < seqs and not chunks_alone:
         raise InputError(
             f"scheduler.max_num_batched_tokens is {tokens}, less than scheduler.max_num_seqs "
             f"{seqs}: the decodes of a full batch would not fit in a step; raise the one or lower "

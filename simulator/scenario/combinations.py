@@ -78,7 +78,8 @@ def check_combinations(scenario: Scenario) -> None:
         if reason and getattr(getattr(scenario, section), key):
             raise ValueError(f"{section}.{key} is true, but {reason}; remove one of the two")
     tokens, seqs = scheduler.max_num_batched_tokens, scheduler.max_num_seqs
-    if scheduler.policy != "static" and tokens is not None and seqs is not None and tokens < seqs:
+    decodes_in_budget = scheduler.policy not in ("static", "sglang")
+    if decodes_in_budget and tokens is not None and seqs is not None and tokens < seqs:
         raise ValueError(
             f"scheduler.max_num_batched_tokens is {tokens}, less than scheduler.max_num_seqs "
             f"{seqs}: the decodes of a full batch would not fit in a step; raise the one or lower "
@@ -210,7 +211,10 @@ def without_effect(scenario: Scenario) -> list[str]:
     if policy in ("static", "sglang") and scheduler.watermark:
         idle.append(f"scheduler.watermark: no effect with {policy}")
     if policy == "static" and scenario.kv_cache.allocator != "paged":
-        idle.append("kv_cache.allocator: no effect with static, which reserves room for its batch")
+        idle.append(
+            "kv_cache.allocator: static reserves room for its batch itself, so that the allocator "
+            "only decides which requests are too long"
+        )
     if scheduler.lora is not None and workload.trace is None and not asks_for_adapters(scenario):
         idle.append("scheduler.lora: no request asks for an adapter, but the slots take memory")
     default_swap = type(scheduler).model_fields["cpu_swap_gb"].default

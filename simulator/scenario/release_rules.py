@@ -29,8 +29,9 @@ def check_release(scenario: Scenario, defaults: EngineDefaults, notes: list[str]
         value = getattr(scheduler, key)
         if value and not known:
             given = "true" if value is True else value
+            version = scenario.cluster.engine_version or defaults.version
             raise InputError(
-                f"scheduler.{key} is {given}, but {defaults.engine} {defaults.version} has no such "
+                f"scheduler.{key} is {given}, but {defaults.engine} {version} has no such "
                 "option; remove it, or take a later cluster.engine_version"
             )
     if scenario.cluster.engine_version is not None and read != NEWEST:

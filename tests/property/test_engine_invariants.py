@@ -181,10 +181,10 @@ def check_pool(engine):
             assert len(set(held.tolist())) == len(held)
             users[held] += 1
         assert np.array_equal(users, blocks.users[:usable])
-        free, block = [], int(blocks[usable].free_after)
-        while block != usable and len(free) <= usable:
-            free.append(block)
-            block = int(blocks[block].free_after)
+        places = np.arange(replica.free_front, replica.free_back) % pool.free.shape[1]
+        assert len(places) <= pool.free.shape[1]
+        free = [block for block in pool.free[r, places].tolist() if block >= 0]
+        assert np.array_equal(pool.free[r, blocks.place[free]], free)
         assert len(free) == replica.free_blocks
         assert sorted(free) == np.flatnonzero(users == 0).tolist()
         # Every hashed block is in exactly one bucket.

@@ -114,7 +114,8 @@ def test_an_unknown_version_gets_a_sentence():
      ("scheduler_reserve_full_isl=true", "0.12")],
 )  # fmt: skip
 def test_an_option_of_a_later_release_is_refused(key, version):
-    with pytest.raises(InputError, match=rf"scheduler\.{key.split('=')[0]} .*no such option"):
+    said = rf"scheduler\.{key.split('=')[0]} .*vllm {version} has no such option"
+    with pytest.raises(InputError, match=said):
         resolve(scenario(f"scheduler.{key}", f"cluster.engine_version='{version}'"))
 
 

@@ -183,3 +183,21 @@ def test_a_budget_of_less_than_a_page_is_refused():
     budget = ["scheduler.max_num_batched_tokens=32", "scheduler.max_num_seqs=8"]
     with pytest.raises(InputError, match="is 32, less than a page of kv_cache.block_size 64"):
         simulate(Scenario.from_yaml("chat-8b-h100", [*overrides, *budget]))
+
+
+def test_a_batch_may_decode_more_requests_than_a_chunk_has_tokens():
+    scenario = Scenario.from_mapping(
+        {
+            "workload": {
+                "arrivals": {"process": "burst"},
+                "lengths": {"distribution": "fixed", "prompt_tokens": 8, "output_tokens": 40},
+                "num_requests": 40,
+            },
+            "model": "llama-3.1-8b",
+            "scheduler": {"policy": "sglang", "max_num_batched_tokens": 16, "max_num_seqs": 32},
+            "kv_cache": {"max_model_len": 4096},
+        }
+    )
+    done = simulate(scenario)
+    assert done.recording.steps.prefill_tokens.max() == 16
+    assert done.recording.steps.decode_seqs.max() > 16
