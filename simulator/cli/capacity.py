@@ -140,6 +140,7 @@ def _scenario(
     from simulator.errors import InputError
     from simulator.scenario import Scenario
     from simulator.scenario.overrides import parse_override, with_seed
+    from simulator.scenario.pools import copies
 
     scenario = Scenario.from_yaml(source, with_seed(settings, seed))
     names = [spec.name for spec in scenario.workload.classes]
@@ -163,15 +164,15 @@ def _scenario(
                 else f"--gpus {gpus} is no multiple of the {each} GPUs of a replica"
             )
         replicas = gpus // each
-    return (
-        scenario if replicas is None else scenario.with_overrides([f"cluster.replicas={replicas}"])
-    )
+    return scenario if replicas is None else scenario.with_overrides(copies(scenario, replicas))
 
 
 def _with_option(scenario: Scenario, option: Option, size: bool) -> Scenario:
     """The scenario of the cheapest option, with its replicas where they are given."""
-    count = 1 if size else option.replicas
-    return scenario.with_overrides([*option.settings, f"cluster.replicas={count}"])
+    from simulator.scenario.pools import copies
+
+    chosen = scenario.with_overrides(option.settings)
+    return chosen.with_overrides(copies(chosen, 1 if size else option.replicas))
 
 
 def _refuse_nonsense(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from simulator.cluster.kv_transfer import Transfers
 from simulator.cluster.two_stages import merged
 from simulator.engine import remote_kv
+from simulator.engine.compiled import entry_point
 from simulator.engine.fleet import Fleet
 from simulator.engine.state import DONE, NOBODY, Engine
 
@@ -74,10 +75,26 @@ class Pools:
         self._router = router
         self._prefill_token = prefill_token
         self._before = requests.sent_after() if router.keeps_sessions else None
+        self._name_columns()
         self._reading: list[tuple[float, int]] = []  # when the KV of a row has been read
         self._seen_claims = 0
         self._ended: list[int] = []
         self.num_ended = 0
+
+    def _name_columns(self) -> None:
+        """What is read and called for every request, found once."""
+        first, second = self.prefill.engine.requests, self.decode.engine.requests
+        remote = self.decode.engine.remote.requests
+        self._prefill_state, self._prefill_replica = first["state"], first["replica"]
+        self._prefilled_s, self._prefill_blocks = first["finished_s"], first["held_blocks"]
+        self._decode_replica = second["replica"]
+        self._claimed_s, self._pulled_blocks = remote["claimed_s"], remote["pulled_blocks"]
+        self._wants_one = second["end_tokens"] == second["prompt_tokens"] + 1
+        self._offer = entry_point(remote_kv.offer, "int64", "boolean", "boolean", "float64")
+        self._set_arrival = entry_point(remote_kv.set_arrival, "int64", "float64")
+        self._give_back = entry_point(remote_kv.give_back, "int64", "float64")
+        self._next_claim_s = entry_point(remote_kv.next_claim_s)
+        self._next_change_s = entry_point(remote_kv.next_change_s)
 
     @property
     def engine(self) -> Engine:
@@ -142,25 +159,22 @@ class Pools:
 
         Returns whether it stopped because a request ended.
         """
+        # A claim, or also an end.
+        news = self._next_change_s if stop_at_end else self._next_claim_s
         while not (stop_at_end and self._ended):
-            news_s = self._next_news_s(stop_at_end)
+            news_s = news(self.decode.engine)  # when decode may have them next
             read_s = self._reading[0][0] if self._reading else inf
             bound_s = min(until, news_s, read_s)
             if self.prefill.advance(bound_s, stop_at_end=True):
                 self._hand_over(self.prefill.take_ended())
             elif read_s == bound_s < inf:
-                remote_kv.give_back(self.prefill.engine, heappop(self._reading)[1], read_s)
+                self._give_back(self.prefill.engine, heappop(self._reading)[1], read_s)
             elif news_s == bound_s < until:
                 self._advance_decode(nextafter(news_s, inf), stop_at_end)
             else:
                 self._advance_decode(until, stop_at_end)
                 return bool(stop_at_end and self._ended)
         return True
-
-    def _next_news_s(self, ends: bool) -> float:
-        """When decode may have news next: a claim, or also an end."""
-        engine = self.decode.engine
-        return remote_kv.next_change_s(engine) if ends else remote_kv.next_claim_s(engine)
 
     def _advance_decode(self, until: float, stop_at_end: bool) -> None:
         self.decode.advance(until, stop_at_end=stop_at_end)
@@ -172,45 +186,51 @@ class Pools:
         self.num_ended += len(rows)
 
     def _hand_over(self, rows: Rows) -> None:
-        """Requests have left prefill: on to decode, unless they have all or were rejected."""
-        source, target = self.prefill.engine.requests, self.decode.engine.requests
+        """Requests have left prefill in one step: on to decode, unless they have all they want.
+
+        Those that it refused end here, too.
+        """
+        computed = self._prefill_state[rows] == DONE
+        self._note_ends(rows[~computed].tolist())
+        rows = rows[computed]
+        if not len(rows):
+            return
+        now = float(self._prefilled_s[rows[0]])
+        if self._prefill_token:
+            alone = self._wants_one[rows]
+            for row in rows[alone].tolist():
+                self._give_back(self.prefill.engine, row, now)
+            self._note_ends(rows[alone].tolist())
+            rows = rows[~alone]
         for row in rows.tolist():
-            if source["state"][row] != DONE:
-                self._note_ends([row])
-                continue
-            now = float(source["finished_s"][row])
+            # Asynchronous scheduling may have preempted it with its token in flight.
+            has_kv = bool(self._prefill_blocks[row] > 0)
+            self._offer(self.decode.engine, row, has_kv, self._prefill_token, now)
+        if len(rows):
             if self._router.reads_state:
                 self._advance_decode(now, False)
-            only_one = target["end_tokens"][row] == target["prompt_tokens"][row] + 1
-            if self._prefill_token and only_one:
-                remote_kv.give_back(self.prefill.engine, row, now)
-                self._note_ends([row])
-                continue
-            # Asynchronous scheduling may have preempted it with its token in flight.
-            has_kv = bool(source["held_blocks"][row] > 0)
-            remote_kv.offer(self.decode.engine, row, has_kv, self._prefill_token, now)
-            self.decode.deliver_at(row, self._decode_replica(row), now)
+            self.decode.deliver_all_at(rows, self._decode_replicas(rows), now)
 
-    def _decode_replica(self, row: int) -> int:
-        if self._before is not None and self._before[row] >= 0:
-            replica = int(self.decode.engine.requests["replica"][self._before[row]])
-            if replica != NOBODY:
-                return replica
-        return int(self._router.choose(self.decode, np.array([row]))[0])
+    def _decode_replicas(self, rows: Rows) -> Rows:
+        chosen = self._router.choose(self.decode, rows)
+        if self._before is not None:
+            before = self._before[rows]
+            known = np.where(before >= 0, self._decode_replica[before], NOBODY)
+            chosen = np.where(known >= 0, known, chosen)
+        return chosen
 
     def _start_transfers(self) -> None:
         """Say when the KV that was asked for since the last call will be there."""
         remote = self.decode.engine.remote
         seen, self._seen_claims = self._seen_claims, int(remote.count[0])
         for row in remote.claimed[seen : self._seen_claims].tolist():
-            entry = remote.requests[row]
             arrived_s = self.transfers.arrival_s(
-                int(self.prefill.engine.requests["replica"][row]),
-                int(self.decode.engine.requests["replica"][row]),
-                int(entry["pulled_blocks"]),
-                float(entry["claimed_s"]),
+                int(self._prefill_replica[row]),
+                int(self._decode_replica[row]),
+                int(self._pulled_blocks[row]),
+                float(self._claimed_s[row]),
             )
-            remote_kv.set_arrival(self.decode.engine, row, arrived_s)
+            self._set_arrival(self.decode.engine, row, arrived_s)
             heappush(self._reading, (arrived_s, row))
 
     def recording(self, end_s: float) -> Recording:

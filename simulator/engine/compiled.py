@@ -38,8 +38,27 @@ def runner(compose: Compose, *, together: bool = False) -> Run:
 
         return run_plain
     kernel = _kernel(drive)
-    policy = _c_function(compose)
+    policy = int(_c_function(compose).address)
     return lambda engine, until, stop_at_end: int(kernel(engine, until, stop_at_end, policy))
+
+
+def entry_point(function: Callable[..., Any], *arguments: str) -> Callable[..., Any]:
+    """A compiled function of an engine and numbers as it is called from Python a million times.
+
+    Parameters
+    ----------
+    arguments : Numba's names of the types behind the engine: int64, float64 or boolean.
+    """
+    if PLAIN:
+        return function
+    import numba
+    from numba import types
+
+    kinds = [getattr(types, name) for name in arguments]
+    with caching():
+        dispatcher = numba.njit([(_engine_type(), *kinds)], cache=True, **FLAGS)(function.py_func)  # type: ignore[attr-defined]
+    (overload,) = dispatcher.overloads.values()
+    return cast(Callable[..., Any], overload.entry_point)  # type: ignore[attr-defined]
 
 
 @functools.cache
@@ -62,8 +81,10 @@ def _kernel(drive: Callable[..., int]) -> Callable[..., int]:
     import numba
     from numba import types
 
+    from simulator.engine.policy_type import PolicyType
+
     signature = types.int64(
-        _engine_type(), types.float64, types.boolean, types.FunctionType(_compose_signature())
+        _engine_type(), types.float64, types.boolean, PolicyType(_compose_signature())
     )
     with caching():
         dispatcher = numba.njit(signature, cache=True, **FLAGS)(drive)

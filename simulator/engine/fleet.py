@@ -237,9 +237,15 @@ class Fleet:
 
     def deliver_at(self, row: int, replica: int, arrival_s: float) -> None:
         """Hand over one request at the time when it really arrives."""
-        self.engine.requests["arrival_s"][row] = arrival_s
-        self._sent_s[row] = arrival_s
-        self.deliver(np.array([row]), np.array([replica]))
+        self.deliver_all_at(np.array([row]), np.array([replica]), arrival_s)
+
+    def deliver_all_at(
+        self, rows: NDArray[np.int64], replicas: NDArray[np.int64], arrival_s: float
+    ) -> None:
+        """Hand over requests that really arrive at the same time."""
+        self.engine.requests["arrival_s"][rows] = arrival_s
+        self._sent_s[rows] = arrival_s
+        self.deliver(rows, replicas)
 
     def advance(self, until: float, *, stop_at_end: bool = False) -> bool:
         """Run to `until` (seconds); with `stop_at_end`, only to the next end of a request.

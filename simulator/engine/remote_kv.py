@@ -99,8 +99,8 @@ def _append(engine: Engine, r: int, i: int) -> None:
 def admit_arrived(engine: Engine, r: int, now: float, budget: int) -> int:
     """Admit those whose KV has come, with their last known token; how many.
 
-    In the order in which they claimed their blocks.  Sets the replica's alarm for the next
-    one, in case that nothing else is to do till then.
+    In the order in which they claimed their blocks.  Sets the replica's alarm for the others,
+    in case that nothing else is to do till then.
     """
     pool = engine.remote.pools[r]
     replica = engine.replicas[r]
@@ -108,10 +108,8 @@ def admit_arrived(engine: Engine, r: int, now: float, budget: int) -> int:
     while pool.loading > 0 and i != NOBODY:
         following = engine.requests[i].next
         arrived_s = engine.remote.requests[i].arrived_s
-        if arrived_s > now:
-            replica.wake_s = min(replica.wake_s, arrived_s)
-            before = i
-        elif admitted < budget and num_running(engine, r) < engine.limits[0].max_num_seqs:
+        has_seat = admitted < budget and num_running(engine, r) < engine.limits[0].max_num_seqs
+        if arrived_s <= now and has_seat:
             if before == NOBODY:
                 pool.first = following
             else:
@@ -122,6 +120,7 @@ def admit_arrived(engine: Engine, r: int, now: float, budget: int) -> int:
             _seat_arrived(engine, r, i)
             admitted += 1
         else:
+            replica.wake_s = min(replica.wake_s, arrived_s)
             before = i
         i = following
     return admitted

@@ -55,9 +55,7 @@ def answer_sentence(found: Capacity) -> str:
     band = found.model_band
     if found.sized:
         count = int(found.replicas.estimate)
-        machines = f"{found.gpus} {found.gpu}" + (
-            f" ({counted(count, 'replica')} of {found.gpus // count})" if found.gpus > count else ""
-        )
+        machines = _machines(found, count)
         bands = f"sampling CI {found.replicas.low:.0f}–{found.replicas.high:.0f}"
         if band is not None:
             bands += f", model band {_count(band.low)}–{_count(band.high)}"
@@ -73,8 +71,9 @@ def answer_sentence(found: Capacity) -> str:
             bands += f", model band {band.low:.3g}–{band.high:.3g}"
         carry = _verb(found.gpus, "carry")
         per = "" if found.replicas.estimate == 1 else " per replica"
+        machines = _machines(found, found.gpus)
         start = (
-            f"{found.gpus} {found.gpu} {carry} {found.whole:.3g} {found.unit} within {limits} "
+            f"{machines} {carry} {found.whole:.3g} {found.unit} within {limits} "
             f"({per.strip() + ': ' if per else ''}{bands})"
         )
         asked = f"{found.asked:.4g} {found.unit}"
@@ -141,6 +140,17 @@ def _resource(summary: dict[str, Any]) -> str | None:
         if limit["resource"] != "arrivals":
             return LIMITS[limit["resource"]]
     return None
+
+
+def _machines(found: Capacity, count: int) -> str:
+    """The GPUs, and how they are divided where there are more of them than replicas."""
+    gpus = " and ".join(sorted({pool.gpu.name for pool in found.resolved.pools.values()}))
+    pools = found.resolved.scenario.cluster.pools
+    if pools is not None:
+        p, d = pools.prefill.replicas, pools.decode.replicas
+        return f"{found.gpus} {gpus} ({p} prefill and {counted(d, 'decode replica')})"
+    divided = f" ({counted(count, 'replica')} of {found.gpus // count})"
+    return f"{found.gpus} {found.gpu}" + (divided if found.gpus > count else "")
 
 
 def _figures(found: Capacity) -> list[str]:

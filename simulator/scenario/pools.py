@@ -94,6 +94,16 @@ def pool_scenario(scenario: Scenario, name: str) -> Scenario:
     return type(scenario).from_mapping(data, scenario.base_dir)
 
 
+def copies(scenario: Scenario, count: int) -> list[str]:
+    """Overrides for `count` replicas; of pools, for so many times the replicas of each."""
+    pools = scenario.cluster.pools
+    if pools is None:
+        return [f"cluster.replicas={count}"]
+    return [
+        f"cluster.pools.{name}.replicas={count * getattr(pools, name).replicas}" for name in POOLS
+    ]
+
+
 def check_pools(scenario: Scenario) -> None:
     """Refuse what cannot be split into two pools.
 

@@ -66,16 +66,19 @@ def resolve_pools(scenario: Scenario, resolve_one: Callable[[Scenario], Resolved
 
 
 def _filled(scenario: Scenario, pools: dict[str, Resolved], rate: float) -> dict[str, Any]:
-    """The scenario's mapping with every null of the pools filled in."""
+    """The scenario's mapping with every null filled in; what both pools have alike, once."""
     data = scenario.to_mapping()
     one = pools["decode"].scenario.to_mapping()
     for section, key in SHARED:
         data[section][key] = one[section][key]
-    for name, pool in pools.items():
-        known = pool.scenario.to_mapping()
-        data["cluster"]["pools"][name] = {
-            key: known[section][key] for key, section in SECTION_OF.items() if key in known[section]
-        }
+    known = {name: pool.scenario.to_mapping() for name, pool in pools.items()}
+    for key, section in SECTION_OF.items():
+        values = {name: known[name][section].get(key) for name in pools}
+        alike = len(set(values.values())) == 1 and key != "replicas"
+        if alike:
+            data[section][key] = values["decode"]
+        for name, value in values.items():
+            data["cluster"]["pools"][name][key] = None if alike else value
     data["cluster"]["pools"]["kv_transfer"]["bytes_per_s"] = rate
     return data
 

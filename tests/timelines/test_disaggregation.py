@@ -134,6 +134,14 @@ def test_what_decode_has_cached_is_not_read_again():
     assert done.outcome.cached_tokens.tolist() == [0, 8]
 
 
+def test_who_has_its_kv_but_no_seat_is_not_forgotten():
+    # Both claim at 3 and have their KV at once; the only seat is free again at 4.25.
+    options = {"max_num_seqs": 1, "block_s": 0.0, "latency_s": 0.0}
+    done = both(table((0.0, 4, 1), (0.0, 4, 1)), prefill={"max_num_seqs": 2}, **options)
+    assert handed(done) == [(3.0, 3.0, 3.0), (3.0, 3.0, 3.0)]
+    assert times(done, "finished_s") == [(4.25,), (5.5,)]
+
+
 def test_a_client_s_next_request_follows_the_last_token_in_decode():
     done = both(table((0.0, 8, 3), (0.0, 8, 3), max_concurrency=1))
     assert times(done, "arrival_s", *TIMES) == [(0.0, 0.0, 5.5, 8.0), (8.0, 8.0, 13.5, 16.0)]

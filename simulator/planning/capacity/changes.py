@@ -9,7 +9,9 @@ from typing import Any
 from simulator.errors import InputError
 from simulator.planning.capacity.solve import greatest_load
 from simulator.planning.capacity.system import System
+from simulator.scenario import Scenario
 from simulator.scenario.combinations import why_not
+from simulator.scenario.pools import POOLS
 
 # What a change asks for, the cheapest first.
 SETTING, NUMERICS, HARDWARE = "setting", "numerics", "hardware"
@@ -98,8 +100,20 @@ def candidates(system: System) -> Iterator[Change]:
         yield Change("weights in fp8", ("model.weight_dtype=fp8",), NUMERICS)
     tp = scenario.cluster.tensor_parallel
     yield Change(f"tensor_parallel {2 * tp}", (f"cluster.tensor_parallel={2 * tp}",), HARDWARE)
-    more = scenario.cluster.replicas + 1
-    yield Change(f"{more} replicas", (f"cluster.replicas={more}",), HARDWARE)
+    yield from _one_more(scenario)
+
+
+def _one_more(scenario: Scenario) -> Iterator[Change]:
+    """A further replica, in either pool where there are pools."""
+    cluster = scenario.cluster
+    if cluster.pools is None:
+        more = cluster.replicas + 1
+        yield Change(f"{more} replicas", (f"cluster.replicas={more}",), HARDWARE)
+        return
+    for name in POOLS:
+        more = getattr(cluster.pools, name).replicas + 1
+        key = f"cluster.pools.{name}.replicas"
+        yield Change(f"{more} {name} replicas", (f"{key}={more}",), HARDWARE)
 
 
 def try_change(system: System, change: Change, root: float) -> Tried | None:

@@ -48,8 +48,9 @@ def find_capacity(
     scenario : with limits on percentiles or means, of all requests or of classes.
     rate : requests per second (clients, of a closed loop) to plan for; None is the
         scenario's own.
-    size : look for the least number of replicas that carries `rate`; else find the greatest
-        rate of the scenario's replicas.  None: where a rate is given.
+    size : look for the least number of replicas that carries `rate`, of pools the least
+        multiple of them as they are; else find the greatest rate of the scenario's replicas.
+        None: where a rate is given.
     precision : of the greatest rate, relative, at 95 % confidence.
     replicates : at least, and at most, how many are run to reach it.
     model_error : relative error of step costs, in place of the one that was measured.
@@ -70,7 +71,7 @@ def find_capacity(
         return time.monotonic() - started_s > time_limit_s
 
     sized = rate is not None if size is None else size
-    if sized:
+    if sized and scenario.cluster.pools is None:
         scenario = scenario.with_overrides(["cluster.replicas=1"])
     system = System(scenario)
     asked = system.load.base if rate is None else rate

@@ -10,6 +10,7 @@ from simulator.errors import InputError
 from simulator.planning.capacity.margin import OVERLOAD
 from simulator.planning.capacity.system import System
 from simulator.planning.statistics import Interval
+from simulator.scenario.pools import copies
 
 MOST_REPLICAS = 10_000
 FAR = 10  # times as many as that are refused without a run
@@ -60,7 +61,7 @@ class Fleets:
     def of(self, replicas: int) -> System:
         """The fleet of so many replicas."""
         if replicas not in self._fleets:
-            self._fleets[replicas] = self._system.changed([f"cluster.replicas={replicas}"])
+            self._fleets[replicas] = self._system.changed(copies(self._system.scenario, replicas))
         return self._fleets[replicas]
 
     def excess(self, replicas: int) -> Interval:

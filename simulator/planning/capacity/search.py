@@ -105,7 +105,9 @@ def search(
     ------
     InputError : when a key is unknown or no combination is left.
     """
-    one = scenario.with_overrides(["cluster.replicas=1"])
+    one = scenario
+    if scenario.cluster.pools is None:
+        one = scenario.with_overrides(["cluster.replicas=1"])
     ranked: list[Option] = []
     out: list[Option] = []
     guess = rate if rate is not None else System(one).load.base
