@@ -100,7 +100,8 @@ def _print(comparison: Comparison, folder: Path, as_json: bool) -> None:
     else:
         first = next(iter(comparison.summaries.values()))
         same = "the same " if comparison.same_requests else ""
-        times = f", {comparison.replicates} times" if comparison.replicates > 1 else ""
+        several = comparison.replicates > 1
+        times = f", in each of {comparison.replicates} replicates" if several else ""
         count = f"{same}{first['num_prompts']:.0f} requests"
         typer.echo(f"{first['name']}: {count} through each variant{times}")
         print_table(comparison_table(comparison))

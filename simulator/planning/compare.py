@@ -20,6 +20,7 @@ from simulator.planning.sweep.plan import Run
 from simulator.planning.sweep.work import Simulations
 from simulator.scenario import Scenario
 from simulator.scenario.overrides import Override, parse_override
+from simulator.scenario.step_options import entry_of
 from simulator.simulation import Progress, Result, simulate
 from simulator.workload.requests import Requests
 
@@ -159,7 +160,7 @@ def compare(
     }
     runs = {name: [result.summary] for name, result in results.items()}
     if replicates > 1:
-        policies = frozenset(one.scheduler.policy for one in changed.values())
+        policies = frozenset(entry_of(one) for one in changed.values())
         work = Simulations(scenario, policies, files=frozenset())
         items = [
             Run(number, replicate, tuple(sets), "")

@@ -110,7 +110,7 @@ def test_replicates_tell_a_difference_from_chance(file, tmp_path):
         "--variant", "large: scheduler.max_num_seqs=64",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "the same 120 requests through each variant, 3 times" in result.stdout
+    assert "the same 120 requests through each variant, in each of 3 replicates" in result.stdout
     text = " ".join(result.stdout.split())
     assert "- same cannot be told from one in Duration" in text
     assert "- large differs from one in" in text

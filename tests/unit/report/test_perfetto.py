@@ -29,8 +29,9 @@ def slices(events, tid):
 
 
 def check_format(events):
-    """What the format asks of each kind of event, and that slices of a track nest."""
-    tracks = defaultdict(list)
+    """What the format asks of each kind of event, that slices of a track nest, that tracks have
+    one name each, and that counters go forward in time."""
+    tracks, names, counters = defaultdict(list), defaultdict(list), defaultdict(list)
     for event in events:
         assert {"name", "ph", "pid", "tid", "ts"} <= set(event)
         assert event["ph"] in "XCMi"
@@ -40,11 +41,17 @@ def check_format(events):
             tracks[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
         if event["ph"] == "C":
             assert all(isinstance(value, int | float) for value in event["args"].values())
+            counters[event["pid"], event["name"]].append(event["ts"])
         if event["ph"] == "M":
             assert event["name"] in ("process_name", "thread_name", "thread_sort_index")
+            names[event["name"], event["pid"], event["tid"]].append(event["args"])
         if event["ph"] == "i":
             assert event["s"] == "t"
-    for spans in tracks.values():
+    assert all(len(given) == 1 for given in names.values())
+    assert all(times == sorted(times) for times in counters.values())
+    for (pid, tid), spans in tracks.items():
+        assert names["thread_name", pid, tid]
+        assert names["process_name", pid, 0]
         open_until = []
         for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
             while open_until and open_until[-1] <= start + 1e-3:
