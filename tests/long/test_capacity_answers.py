@@ -120,7 +120,10 @@ def rate_of_theory(service, limit_s):
     [("fixed", 0.2), ("fixed", 0.4), ("fixed", 1.0), ("exponential", 0.5), ("exponential", 2.5)],
 )
 def test_starting_empty_does_not_flatter_a_percentile(tmp_path, service, limit_s):
-    """Loads of 46 to 91 %; runs are asked to be short, and must be made longer."""
+    """Loads of 46 to 91 %; runs are asked to be short, and must be made longer.
+
+    What is left of the bias must be less than the precision of 3 % that is asked for.
+    """
     truth, seeds = rate_of_theory(service, limit_s), 12
     found = [
         find_capacity(
@@ -133,7 +136,7 @@ def test_starting_empty_does_not_flatter_a_percentile(tmp_path, service, limit_s
     off = np.array([interval.estimate for interval in found]) / truth - 1
     held = sum(not interval.excludes(truth) for interval in found)
     print(f"{service} {limit_s} s: {off.mean():+.2%} ± {off.std(ddof=1):.2%}, held {held}/{seeds}")
-    assert abs(off.mean()) <= 0.01
+    assert abs(off.mean()) <= 0.02
     assert held >= seeds - 3
 
 
