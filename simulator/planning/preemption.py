@@ -25,7 +25,21 @@ def preemption_reasons(result: Result) -> list[str]:
     """Cause, cost and fixes of a run's preemptions, a sentence each; empty if there are none."""
     if not result.recording.outcome.preemptions.any():
         return []
+    if result.resolved.pools:
+        return _of_pools(result)
     return [_cause(result), *_cost(result), *_fixes(result)]
+
+
+def _of_pools(result: Result) -> list[str]:
+    """Cause and cost in each pool by itself; what would end it depends on the other one too."""
+    found = []
+    for (_, recording, _), (name, resolved) in zip(
+        result.recording.pools(), result.resolved.pools.items(), strict=True
+    ):
+        if recording.outcome.preemptions.any():
+            alone = Result(resolved, recording)
+            found += [f"{name} pool: {text}" for text in (_cause(alone), *_cost(alone))]
+    return found
 
 
 def final_blocks(recording: Recording) -> NDArray[np.int64]:

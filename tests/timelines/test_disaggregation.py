@@ -11,6 +11,9 @@ import pytest
 from engine_cases import digest, table
 from pool_cases import serve
 
+from simulator import simulate
+from simulator.scenario import Scenario
+
 TIMES = ("admitted_s", "first_token_s", "finished_s")
 
 
@@ -122,6 +125,29 @@ def test_who_is_preempted_in_decode_computes_its_prompt_there():
     assert handed(done) == [(5.0, 5.0, 6.25), (5.0, 5.0, 7.25)]
     assert times(done, *TIMES) == [(0.0, 7.5, 30.75), (0.0, 8.75, 18.75)]
     assert times(done, "preemptions", "recomputed_tokens") == [(1, 8), (0, 0)]
+
+
+def test_a_pool_that_preempts_is_named():
+    small = Scenario.from_mapping(
+        {
+            "workload": {
+                "arrivals": {"process": "burst"},
+                "lengths": {"distribution": "fixed", "prompt_tokens": 64, "output_tokens": 64},
+                "num_requests": 8,
+            },
+            "model": "llama-3.1-8b",
+            "cluster": {"pools": {"decode": {"num_gpu_blocks": 33}}},
+            "cost_model": {"kind": "linear", "t_mem_s": 0.01, "t_flop_s_per_token": 1e-5},
+            "kv_cache": {"max_model_len": 256, "num_gpu_blocks": 100},
+        }
+    )
+    # 32 blocks hold eight prompts of four blocks, and not one token more.
+    result = simulate(small)
+    assert result.summary["preemptions"] > 0 and not result.check_integrity()
+    assert all(text.startswith("decode pool: ") for text in result.preemption_reasons)
+    assert (
+        "33" not in result.preemption_reasons[0] and "32 are there" in result.preemption_reasons[0]
+    )
 
 
 def test_what_decode_has_cached_is_not_read_again():
