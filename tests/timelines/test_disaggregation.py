@@ -143,11 +143,10 @@ def test_a_pool_that_preempts_is_named():
     )
     # 32 blocks hold eight prompts of four blocks, and not one token more.
     result = simulate(small)
-    assert result.summary["preemptions"] > 0 and not result.check_integrity()
+    assert result.summary["preemptions"] > 0
+    assert not result.check_integrity()
     assert all(text.startswith("decode pool: ") for text in result.preemption_reasons)
-    assert (
-        "33" not in result.preemption_reasons[0] and "32 are there" in result.preemption_reasons[0]
-    )
+    assert "32 are there" in result.preemption_reasons[0]
 
 
 def test_what_decode_has_cached_is_not_read_again():
