@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.kv_cache.prefix import ALL_BLOCKS, own_tag
+from simulator.kv_cache.prefix import ALL_BLOCKS
+from simulator.workload.content import own_tag
 from simulator.workload.requests import Requests
 
 
