@@ -38,6 +38,8 @@ def engine_figures(recording: Recording, resolved: Resolved, who: Population) ->
     prompts = int(recording.requests.prompt_tokens[who.counted].sum())
     cached = int(recording.outcome.cached_tokens[who.counted].sum())
     by_pool = _pools(recording, resolved, who)
+    if by_pool:  # who waits for others' prompts in prefill has no tokens to miss
+        figures["decode_stall_share"] = by_pool["decode"]["decode_stall_share"]
     of_limits = _together(by_pool, resolved) if by_pool else _of_limits(recording, resolved, who)
     used = {name: of_limits.pop(name) for name in ("mfu", "mbu", "limits")}
     kept = {name: of_limits.pop(name) for name in list(of_limits) if name.startswith("kv_")}
