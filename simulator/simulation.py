@@ -19,7 +19,7 @@ from simulator.cluster.interruption import Stop, run_until_stopped
 from simulator.cluster.routers import ROUTERS
 from simulator.engine.fleet import Fleet
 from simulator.engine_limits import engine_limits
-from simulator.recording import Recording
+from simulator.recording import UNFINISHED, Recording
 from simulator.scenario import Resolved, Scenario, resolve
 from simulator.scenario.overrides import Override
 from simulator.scenario.step_options import entry_of
@@ -103,7 +103,13 @@ class Result:
             limits = fleet.engine.limits[0]
             all_run = plain and limits["depth"] == 1 and not limits["self_preemption_ends_scan"]
             events = fleet.log_book.events(fleet.engine)
-            wrong += violations(fleet, recording, events, every_member_scheduled=bool(all_run))
+            wrong += violations(
+                fleet,
+                recording,
+                events,
+                every_member_scheduled=bool(all_run),
+                loans_open=bool((self.recording.outcome.status == UNFINISHED).any()),
+            )
         return wrong
 
     def plot_timeline(self, window: Window | None = None, replica: int = 0) -> Figure:

@@ -40,7 +40,10 @@ def service_tokens(recording: Recording, who: Population) -> NDArray[np.int64]:
     requests, outcome = recording.requests, recording.outcome
     ended_s = np.where(outcome.status == FINISHED, outcome.finished_s, recording.end_s)
     members = [who.counted & (requests.class_id == k) for k in range(len(requests.class_names))]
-    contested_s = min(float(ended_s[rows].max(initial=0.0)) for rows in members if rows.any())
+    contested_s = min(
+        (float(ended_s[rows].max(initial=0.0)) for rows in members if rows.any()),
+        default=recording.end_s,
+    )
     tokens = INPUT_WEIGHT * requests.prompt_tokens + OUTPUT_WEIGHT * outcome.generated_tokens
     served = (outcome.status == FINISHED) & (outcome.finished_s <= contested_s)
     return np.array([int(tokens[rows & served].sum()) for rows in members])

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
-# Beyond these nothing is a plan, and sums of integers could overflow.
+# Beyond these nothing is a plan, and sums of integers or what is divided by them could overflow.
 LARGEST_COUNT = 1_000_000_000
 LARGEST_NUMBER = 1e15
+SMALLEST_NUMBER = 1e-15  # above 0
 MOST_HOST_GIB = 16_384.0  # of host memory per GPU: its blocks have a table
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 NonNegativeCount = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
-Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]
+
+
+def _no_less_than_smallest(value: float) -> float:
+    if value < SMALLEST_NUMBER:
+        raise PydanticKnownError("greater_than_equal", {"ge": SMALLEST_NUMBER})
+    return value
+
+
+Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER), AfterValidator(_no_less_than_smallest)]
 NonNegative = Annotated[float, Field(ge=0, le=LARGEST_NUMBER)]
 Share = Annotated[float, Field(gt=0, le=1)]
 

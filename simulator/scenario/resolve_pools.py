@@ -43,7 +43,7 @@ def resolve_pools(scenario: Scenario, resolve_one: Callable[[Scenario], Resolved
     -------
     The decode pool's facts, with both pools in `pools`.
     """
-    pools = {name: resolve_one(pool_scenario(scenario, name)) for name in POOLS}
+    pools = {name: _resolve_pool(scenario, name, resolve_one) for name in POOLS}
     length = min(pool.max_model_len for pool in pools.values())
     if any(pool.max_model_len > length for pool in pools.values()):
         shorter = scenario.with_overrides([f"kv_cache.max_model_len={length}"])
@@ -63,6 +63,16 @@ def resolve_pools(scenario: Scenario, resolve_one: Callable[[Scenario], Resolved
             notes.append(UNMEASURED)
     filled = Scenario.from_mapping(_filled(scenario, pools, rate), scenario.base_dir)
     return replace(pools["decode"], scenario=filled, pools=pools, notes=notes)
+
+
+def _resolve_pool(
+    scenario: Scenario, name: str, resolve_one: Callable[[Scenario], Resolved]
+) -> Resolved:
+    """One pool; what is wrong with it is said of it by name."""
+    try:
+        return resolve_one(pool_scenario(scenario, name))
+    except InputError as error:
+        raise InputError(f"cluster.pools.{name}: {error}") from None
 
 
 def _filled(scenario: Scenario, pools: dict[str, Resolved], rate: float) -> dict[str, Any]:

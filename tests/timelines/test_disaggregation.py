@@ -184,6 +184,14 @@ def test_a_horizon_cuts_both_pools():
     assert done.outcome.generated_tokens.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("horizon_s", [3.5, 4.5])
+def test_a_horizon_may_cut_while_kv_is_lent(horizon_s):
+    # The prompt's KV is on its way from 3 s to 4.25 s; `both` audits who holds which blocks.
+    done = both(table(*ALONE), horizon_s=horizon_s)
+    assert done.outcome.status.tolist() == [0]
+    assert np.isnan(done.handovers.arrived_s[0]) == (horizon_s < 4.25)
+
+
 @pytest.mark.parametrize("prefill_token", [False, True])
 def test_nothing_is_lost_where_a_transfer_takes_no_time(prefill_token):
     done = both(table(*ALONE), block_s=0.0, latency_s=0.0, prefill_token=prefill_token)

@@ -25,12 +25,14 @@ class Part:
     Attributes
     ----------
     weight : what a second of one of its replicas costs, beside one of another part.
+    first_decode : see `class_shares`.
     """
 
     recording: Recording
     resolved: Resolved
     time: StepTime
     weight: float
+    first_decode: int = 1
 
     @property
     def price(self) -> float:
@@ -53,16 +55,26 @@ def parts_of(recording: Recording, resolved: Resolved) -> list[Part]:
     """All replicas as one part, or each pool as one."""
     if not resolved.pools:
         return [Part(recording, resolved, step_time_of(recording.steps, resolved), 1.0)]
+    spec = resolved.scenario.cluster.pools
+    assert spec is not None
     found = []
-    for (_, pool, _), known in zip(recording.pools(), resolved.pools.values(), strict=True):
-        each = known.price_per_hour or float(known.num_gpus)  # where they cost nothing, alike
+    for (_, pool, _), (name, known) in zip(recording.pools(), resolved.pools.items(), strict=True):
+        # Where all cost nothing, by GPUs.
+        each = known.price_per_hour if resolved.price_per_hour else float(known.num_gpus)
         weight = each / known.scenario.cluster.replicas
-        found.append(Part(pool, known, step_time_of(pool.steps, known), weight))
+        first = 0 if name == "decode" and spec.first_token == "decode" else 1
+        found.append(Part(pool, known, step_time_of(pool.steps, known), weight, first))
     return found
 
 
 def shares_of_classes(parts: list[Part], who: Population) -> Floats:
-    """(classes,) shares of the bill, each part's divided as `class_shares` does."""
-    each = [class_shares(part.recording, part.time, who) for part in parts]
-    weights = [part.weight * part.recording.replicas for part in parts]
-    return np.asarray(np.average(each, axis=0, weights=weights))
+    """(classes,) shares of the bill, each part's divided as `class_shares` does.
+
+    A part that nobody used is idle time, divided like the others.
+    """
+    each = [class_shares(part.recording, part.time, who, part.first_decode) for part in parts]
+    weights = np.array([part.weight * part.recording.replicas for part in parts])
+    weights[[bool(np.isnan(shares).any()) for shares in each]] = 0.0
+    if not weights.any():  # only what costs nothing was used, or nothing at all
+        return np.full(len(each[0]), np.nan)
+    return np.asarray(np.average(np.nan_to_num(each), axis=0, weights=weights))

@@ -23,16 +23,23 @@ Floats = NDArray[np.float64]
 PURPOSES = 3  # prompts, output tokens, context; see `StepTime.by_purpose`
 
 
-def class_shares(recording: Recording, time: StepTime, who: Population) -> Floats:
+def class_shares(
+    recording: Recording, time: StepTime, who: Population, first_decode: int = 1
+) -> Floats:
     """(classes,) shares of the bill, which add up to 1; NaN where nobody finished.
 
     Only requests that finished count: they pay for those that did not, too.
+
+    Parameters
+    ----------
+    first_decode : the first output token that a decode brings: 1, after that of the prompt's
+        step; 0 where prompts are computed elsewhere and all tokens are decoded.
     """
     classes = len(recording.requests.class_names)
     caused = np.zeros((PURPOSES, classes))
     for r in range(recording.replicas):
         rows = np.flatnonzero(who.completed & (recording.outcome.replica == r))
-        seconds = _seconds_of(recording, time, r, rows)
+        seconds = _seconds_of(recording, time, r, rows, first_decode)
         for purpose in range(PURPOSES):
             caused[purpose] += np.bincount(
                 recording.requests.class_id[rows], weights=seconds[purpose], minlength=classes
@@ -47,7 +54,11 @@ def class_shares(recording: Recording, time: StepTime, who: Population) -> Float
 
 
 def _seconds_of(
-    recording: Recording, time: StepTime, replica: int, rows: NDArray[np.int64]
+    recording: Recording,
+    time: StepTime,
+    replica: int,
+    rows: NDArray[np.int64],
+    first_decode: int,
 ) -> Floats:
     """(3, len(rows)) seconds that each request took of its replica, by purpose.
 
@@ -61,11 +72,14 @@ def _seconds_of(
     begin = np.searchsorted(steps.start_s[own], outcome.admitted_s[rows], "left")
     first = np.searchsorted(steps.end_s[own], outcome.first_token_s[rows], "right")
     last = np.searchsorted(steps.end_s[own], outcome.finished_s[rows], "right")
-    # Where results come back whole, the first token is there with the last.
-    from_step = np.where(first < last, first, begin)
+    # Where results come back whole, the first token is there with the last; one from another
+    # pool is there before the first step here.
+    behind = (first < last) & (first_decode > 0)
+    from_step = np.where(behind, np.maximum(first, begin), begin)
     prompt, generated = recording.requests.prompt_tokens[rows], outcome.generated_tokens[rows]
-    decodes = generated - 1
-    read = decodes * (prompt + generated / 2)  # tokens of context, over all its decodes
+    decodes = generated - first_decode
+    # Tokens of context over all its decodes, the last of which reads all but itself.
+    read = decodes * (prompt + generated - (decodes + 1) / 2)
     each_s = [
         _mean(prompts_s, steps.prefill_tokens[own], begin, first),
         _mean(*_shared(decoding_s, steps.decode_seqs[own]), from_step, last),

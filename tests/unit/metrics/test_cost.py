@@ -7,7 +7,7 @@ import pytest
 from recordings import recording, req, resolved, step
 
 from simulator import Scenario, simulate
-from simulator.metrics.cost import class_shares, step_time_of
+from simulator.metrics.cost import Part, class_shares, shares_of_classes, step_time_of
 from simulator.metrics.latency import population
 from simulator.metrics.summary import summarize
 
@@ -34,6 +34,64 @@ def test_classes_pay_for_the_steps_that_their_tokens_took():
     made = two_classes()
     shares = class_shares(made, step_time_of(made.steps, resolved()), population(made))
     assert shares == pytest.approx([A_S / BUSY_S, B_S / BUSY_S])
+
+
+def test_what_is_decoded_of_prompts_from_another_pool():
+    # Two decode in a step of 10.2 ms, `b` alone in two of 10.1 ms; the first token is a decode.
+    rows = [
+        req(0.0, prompt=10, output=1, admitted=0.0, first=0.0102, finished=0.0102, class_id=0),
+        req(0.0, prompt=30, output=3, admitted=0.0, first=0.0102, finished=0.0304, class_id=1),
+    ]
+    steps = [
+        step(0.0, 0.0102, decode_seqs=2, context_tokens=40),
+        step(0.0102, 0.0203, decode_seqs=1, context_tokens=31),
+        step(0.0203, 0.0304, decode_seqs=1, context_tokens=32),
+    ]
+    made = recording(rows, steps, class_names=("a", "b"))
+    time = step_time_of(made.steps, resolved())
+    shares = class_shares(made, time, population(made), first_decode=0)
+    assert shares == pytest.approx([0.0051 / 0.0304, 0.0253 / 0.0304])
+
+
+def test_a_first_token_from_another_pool_is_there_before_the_first_step():
+    # `b` decodes alone, 10.1 ms, with `a`, 10.2 ms, and alone; `a` has waited for its KV.
+    rows = [
+        req(0.0, prompt=10, output=2, admitted=0.1101, first=0.05, finished=0.1203, class_id=0),
+        req(0.0, prompt=30, output=4, admitted=0.1, first=0.05, finished=0.1304, class_id=1),
+    ]
+    steps = [
+        step(0.1, 0.1101, decode_seqs=1, context_tokens=31),
+        step(0.1101, 0.1203, decode_seqs=2, context_tokens=43),
+        step(0.1203, 0.1304, decode_seqs=1, context_tokens=33),
+    ]
+    made = recording(rows, steps, class_names=("a", "b"))
+    shares = class_shares(made, step_time_of(made.steps, resolved()), population(made))
+    assert shares == pytest.approx([0.0051 / 0.0304, 0.0253 / 0.0304])
+
+
+def test_a_part_that_nobody_used_is_paid_for_by_all():
+    used, idle = two_classes(), recording(ROWS, [], class_names=("a", "b"))
+    known = resolved()
+    parts = [Part(one, known, step_time_of(one.steps, known), 1.0) for one in (used, idle)]
+    idle_too = shares_of_classes(parts, population(used))
+    assert idle_too == pytest.approx([A_S / BUSY_S, B_S / BUSY_S])
+
+
+def test_who_uses_a_pool_that_costs_nothing_pays_nothing_for_it():
+    scenario = Scenario.from_mapping(
+        {
+            "workload": {
+                "arrivals": {"process": "constant", "rate": 2.0},
+                "lengths": {"distribution": "fixed", "prompt_tokens": 64, "output_tokens": 8},
+                "num_requests": 4,
+            },
+            "model": "llama-3.1-8b",
+            "cluster": {"pools": {"decode": {"price_per_gpu_hour": 0.0}}},
+        }
+    )
+    summary = simulate(scenario).summary
+    assert summary["prompts_share_of_cost"] == 1.0
+    assert summary["price_per_million_output_tokens"] == 0.0
 
 
 def test_the_bill_by_class_and_by_kind_of_token():

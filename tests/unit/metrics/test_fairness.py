@@ -71,6 +71,11 @@ def test_summary_has_the_index_and_each_class_its_waits():
     assert summarize(recording(ROWS[:3]), resolved())["jain_index"] is None
 
 
+def test_nobody_is_left_after_the_warm_up():
+    out = summarize(recording(ROWS, class_names=("a", "b")), resolved("warmup_s=5"))
+    assert [one["service_tokens"] for one in out["classes"].values()] == [0, 0]
+
+
 def test_an_unfinished_class_makes_the_whole_run_count():
     # Class 1 has not finished at 8 s: class 0 has had 20 + 20, class 1 nothing.
     rows = [*ROWS[:2], req(0.0, 30, 5, admitted=1.0, class_id=1)]

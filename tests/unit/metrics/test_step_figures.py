@@ -126,3 +126,12 @@ def test_held_slots_are_filled_reserved_or_rounding():
     out = figures(requests, steps, reserved=np.array([20, 20]), block_size=8)
     assert out.kv_internal_fragmentation == pytest.approx(12 / 32)
     assert out.kv_reserved_unused == pytest.approx((14 * 1 + 8 * 2) / (32 * 3))
+
+
+def test_the_best_second_of_a_run_of_ages():
+    # Seconds 0 and 10^12, in which 2 and 3 tokens come; there is no memory for all between them.
+    rec = recording(
+        [req(0.0, 10, 5, admitted=0.0, first=0.5, finished=1e12 + 0.5)],
+        [step(0.0, 0.5, sampled_tokens=2), step(1e12, 1e12 + 0.5, sampled_tokens=3)],
+    )
+    assert peak_output_tokens_per_s(rec, population(rec)) == 3.0

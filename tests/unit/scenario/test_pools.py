@@ -53,6 +53,11 @@ def test_what_cannot_be_split_is_refused_in_a_sentence(override, sentence):
     assert sentence in str(refused.value)
 
 
+def test_the_pool_that_a_model_does_not_fit_in_is_named():
+    with pytest.raises(InputError, match=r"^cluster\.pools\.decode: llama-3\.1-70b does not fit"):
+        resolve(scenario("model=llama-3.1-70b", "cluster.pools.prefill.tensor_parallel=4"))
+
+
 def test_a_pool_has_what_it_says_and_else_what_the_scenario_says():
     both = scenario(
         "cluster.tensor_parallel=2",

@@ -36,6 +36,7 @@ REFUSED = {
     "workload.lengths.prompt_tokens=null": ["prompt_tokens is null", "a whole number"],
     # out of range
     "workload.arrivals.rate=0": ["workload.arrivals.rate is 0", "greater than 0"],
+    "workload.arrivals.rate=1e-320": ["workload.arrivals.rate is 1e-320", "at least 1e-15"],
     "workload.arrivals.rate=-1": ["workload.arrivals.rate is -1", "greater than 0"],
     "workload.arrivals.rate=.inf": ["workload.arrivals.rate is inf", "a finite number"],
     "warmup_s=.nan": ["warmup_s is nan", "a finite number"],
