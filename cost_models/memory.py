@@ -131,7 +131,7 @@ def kv_budget(
         sums.append((rest // block_bytes, rest, block_bytes, lines))
     blocks, rest, block_bytes, lines = min(sums, key=lambda found: found[0])
     if blocks < 2:
-        raise _does_not_fit(model, gpu, split, share, 2 * block_bytes - rest)
+        raise _does_not_fit(model, gpu, split, share, 2 * block_bytes - rest, max_loras)
     lines.append(("KV cache", rest))
     return MemoryBudget(
         num_gpu_blocks=blocks,
@@ -161,7 +161,8 @@ def _lines(
     if known.utilization_of != "static":
         activations = activation_bytes(stage, split, tokens, seqs)
         lines.append((f"peak activations ({tokens} tokens, {seqs} sequences)", -activations))
-    if split.gpus > 1:
+    # Engines of a dense model have nothing to tell each other.
+    if (split.gpus if stage.experts else split.engine_gpus) > 1:
         lines.append(("communication buffers", -COMMUNICATION_BYTES))
     if known.cuda_graph_memory_counted:
         lines.append(("CUDA graphs", -CUDA_GRAPH_BYTES_PER_LAYER * stage.num_layers))
@@ -177,11 +178,12 @@ def _heaviest(model: Model, split: Parallelism) -> int:
 
 
 def _does_not_fit(
-    model: Model, gpu: Gpu, split: Parallelism, share: float, missing: int
+    model: Model, gpu: Gpu, split: Parallelism, share: float, missing: int, max_loras: int
 ) -> InputError:
     """The refusal of a model that leaves no room, with what would help."""
     weights = _heaviest(model, split)
-    remedies = []
+    slots = f", slots of {max_loras} LoRA adapters" if max_loras else ""
+    remedies = ["a smaller scheduler.lora.max_loras or max_lora_rank"] if max_loras else []
     for key in ("tp", "pp", "dp"):
         name = {"tp": "tensor", "pp": "pipeline", "dp": "data"}[key]
         if key == "dp" and model.experts is None:  # each engine has the whole model
@@ -205,7 +207,7 @@ def _does_not_fit(
     remedies.append("a GPU with more memory")
     return InputError(
         f"{model.name} does not fit on {gpu.name} with {split}: weights of "
-        f"{weights / GIB:.1f} GiB and activations exceed "
+        f"{weights / GIB:.1f} GiB{slots} and activations exceed "
         f"{share:g} x {gpu.cuda_visible_bytes / GIB:.1f} GiB by {missing / GIB:.1f} GiB; what "
         f"would make it fit: {' or '.join(remedies)}."
     )

@@ -102,9 +102,13 @@ SERVE_NOT_SIMULATED: dict[str, str] = {
         "lora-dtype="
     ),
     "the KV cache beside the GPU's memory": (
-        "disable-hybrid-kv-cache-manager calculate-kv-scales cpu-offload-gb= kv-transfer-config= "
-        "kv-offloading-size= kv-offloading-backend= kv-events-config= kv-cache-memory-bytes="
+        "disable-hybrid-kv-cache-manager calculate-kv-scales cpu-offload-gb= "
+        "kv-offloading-backend= kv-events-config= kv-cache-memory-bytes="
     ),
+    "the KV cache's second tier: give kv_cache.kv_offloading_size, which is for each GPU": (
+        "kv-offloading-size="
+    ),
+    "connectors between engines: give cluster.pools": "kv-transfer-config=",
     "images and sound: prompts are tokens": (
         "disable-mm-preprocessor-cache enable-mm-embeds limit-mm-per-prompt= mm-processor-kwargs= "
         "mm-encoder-tp-mode= media-io-kwargs= interleave-mm-strings= allowed-local-media-path="
@@ -119,7 +123,9 @@ SERVE_NOT_SIMULATED: dict[str, str] = {
     "a file of further flags, which is not read: write them out": "config=",
     "another scheduler's own code": "scheduler-cls=",
     "the number of API servers: one waits as measured": "api-server-count=",
-    "speculative decoding: a step gives one token a request": "speculative-config=",
+    "speculative decoding, whose acceptance no command tells: give scheduler.speculative": (
+        "speculative-config="
+    ),
     "context parallelism": "decode-context-parallel-size= prefill-context-parallel-size=",
 }
 

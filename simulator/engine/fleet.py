@@ -39,6 +39,7 @@ from simulator.recording import (
     Recording,
     Reservations,
 )
+from simulator.workload.adapters import numbered
 from simulator.workload.requests import Requests
 
 
@@ -122,7 +123,9 @@ class Fleet:
             longest=self._longest(limits),
             segments=requests.segments,
             tenants=len(requests.class_names) if order.kind == FAIR else 0,
-            adapters=int(requests.adapter.max(initial=0)) if limits.get("max_loras") else 0,
+            adapters=np.unique(requests.adapter[requests.adapter > 0]).size
+            if limits.get("max_loras")
+            else 0,
             cost=cost,
             events=events,
             preferred_sizes=preferred_sizes,
@@ -162,7 +165,7 @@ class Fleet:
         if order.kind == FAIR:
             table["lane"] = requests.class_id
         elif self.engine.lanes.shape[1] > 1:
-            table["lane"] = requests.adapter
+            table["lane"] = numbered(requests.adapter)  # a step looks at each lane
         if self.engine.limits["allocator"][0] == PREFIX:
             block_size = int(self.engine.limits["block_size"][0])
             table["shareable_blocks"] = shareable_blocks(requests, block_size)

@@ -24,9 +24,9 @@ def adapters_of(spec: WorkloadSpec, rows: Rows, streams: Streams) -> Ints:
                 "the trace has a column adapter, and the workload draws or names adapters too; "
                 "remove workload.adapters and those of workload.classes"
             )
-        return _numbered(rows.extra["adapter"].astype(str))
+        return numbered(rows.extra["adapter"].astype(str))
     if any(c.adapter for c in spec.classes):
-        return _numbered(np.array([c.adapter or "" for c in spec.classes]))[rows.class_id]
+        return numbered(np.array([c.adapter or "" for c in spec.classes]))[rows.class_id]
     if spec.adapters is None:
         return np.zeros(0, np.int64)
     popularity = np.arange(1, spec.adapters.count + 1) ** -spec.adapters.zipf_exponent
@@ -40,10 +40,10 @@ def adapters_of(spec: WorkloadSpec, rows: Rows, streams: Streams) -> Ints:
     return np.where(asked, drawn, 0).astype(np.int64)
 
 
-def _numbered(names: Ints) -> Ints:
-    """Numbers from 1 for the names in use, 0 for the empty one, the model itself."""
+def numbered(names: Ints) -> Ints:
+    """Numbers from 1 for the names, or numbers, in use; 0 for the empty one, the model itself."""
     known, number = np.unique(names, return_inverse=True)
-    return number + (0 if known[0] == "" else 1)
+    return number + (1 if known[0] else 0)
 
 
 def apart_by_adapter(content: Content, adapter: Ints) -> Content:

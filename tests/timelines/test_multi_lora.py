@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_cases import digest, run, table
+from engine_cases import digest, fleet, run, table
 
 from simulator import Scenario, simulate
 from simulator.errors import InputError
@@ -168,3 +168,11 @@ def test_classes_and_traces_name_their_adapters(tmp_path):
     traced = simulate(Scenario.from_mapping(data | {"scheduler": {"lora": {}}}))
     assert traced.recording.requests.adapter.tolist() == [2, 0, 1, 2]
     assert traced.summary["adapter_loads"] == 3  # with one slot law is loaded twice
+
+
+def test_adapters_that_nobody_asks_for_take_no_lane():
+    # Two of a million adapters are asked for: lanes of the model itself and of these two.
+    requests = table(*[(0.0, 1, 1)] * 3, adapter=adapters(1_000_000, 7, 0))
+    engine = fleet(requests, "multi_lora", max_loras=2, **FREE).engine
+    assert engine.lanes.shape == (1, 3)
+    assert engine.requests["lane"].tolist() == [2, 1, 0]

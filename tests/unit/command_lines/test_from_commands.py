@@ -6,10 +6,12 @@ What flags mean is taken from vLLM's documentation of `vllm serve` and `vllm ben
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
 from simulator.command_lines import from_commands
+from simulator.command_lines.told import SERVE_NOT_SIMULATED
 from simulator.errors import InputError
 from simulator.scenario import Scenario, resolve
 from simulator.scenario.overrides import parse_override
@@ -116,6 +118,22 @@ def test_what_plays_no_part_and_what_is_not_simulated():
         "--compilation-config.level": True,
     }  # fmt: skip
     assert unknown(translation) == ["--frobnicate"]
+
+
+def test_what_a_scenario_can_say_is_not_told_to_be_left_out():
+    """A flag that has the name of a key is told with that key, and each key told exists."""
+    sections = ("workload", "cluster", "scheduler", "kv_cache")
+    keys = {
+        f"{section}.{key}"
+        for section in sections
+        for key in Scenario.model_fields[section].annotation.model_fields
+    }
+    for why, flags in SERVE_NOT_SIMULATED.items():
+        named = set(re.findall(r"\b(?:{})\.\w+".format("|".join(sections)), why))
+        assert named <= keys
+        for flag in flags.split():
+            name = flag.partition("=")[0].replace("-", "_")
+            assert {key for key in keys if key.endswith(f".{name}")} <= named, flag
 
 
 def test_the_default_load_is_the_clients_own():

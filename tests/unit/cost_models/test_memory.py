@@ -91,6 +91,12 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_help() -> Non
     kv_budget(catalog.model("llama-3.1-70b"), H100, 2)
 
 
+def test_slots_for_adapters_that_leave_no_room_are_named() -> None:
+    """A rank-16 adapter of this model is 80 MiB, so that 1,000 of them are 78 GiB."""
+    with pytest.raises(InputError, match=r"slots of 1000 LoRA adapters .*smaller scheduler\.lora"):
+        kv_budget(catalog.model("llama-3.1-8b"), H100, max_loras=1000, max_lora_rank=16)
+
+
 def test_the_remedy_of_the_refusal_works() -> None:
     model = catalog.model({"name": "llama-3.1-70b", "weight_dtype": "fp8"})
     assert kv_budget(model, H100).num_gpu_blocks > 0

@@ -67,6 +67,15 @@ def test_two_stages_have_blocks_for_half_of_the_layers_each() -> None:
     assert staged.num_gpu_blocks > 2 * alone.num_gpu_blocks
 
 
+def test_engines_of_a_dense_model_have_the_blocks_of_a_replica_alone() -> None:
+    """They share nothing, so that none of them has buffers for an exchange."""
+    model = catalog.model("llama-3.1-8b")
+    alone, engine = kv_budget(model, H100), kv_budget(model, H100, split=Parallelism(1, dp=2))
+    assert engine.num_gpu_blocks == alone.num_gpu_blocks
+    shared = kv_budget(QWEN, H200, split=Parallelism(1, dp=4))
+    assert "communication buffers" in dict(shared.lines)
+
+
 def test_what_does_not_fit_says_what_would() -> None:
     with pytest.raises(InputError, match=r"tensor_parallel 1: weights of .* pipeline_parallel 2"):
         kv_budget(catalog.model("llama-3.1-70b"), H100)
