@@ -76,6 +76,7 @@ def _host_memory_limits(resolved: Resolved) -> dict[str, float]:
         "host_blocks": int(swap_gib * 2**30 // block_bytes),
         "offload_blocks": int(kv_cache.kv_offloading_size * 2**30 // block_bytes),
         "copy_s_per_block": block_bytes / resolved.gpu.pcie_bytes_per_s,
+        "overlap_swap": int(scheduler.overlap_swap),
     }
 
 

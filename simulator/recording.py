@@ -157,7 +157,8 @@ class Recording:
     reservations : None where blocks are taken as they are filled.
     adapter_loads : LoRA adapters copied to slots of the GPUs.
     adapter_load_s : seconds that steps of all replicas waited for it.
-    transfer_s : seconds that steps of all replicas waited for KV that preemptions copied.
+    transfer_s : seconds that steps of all replicas waited for KV that preemptions copied, beyond
+        what they computed meanwhile.
     stored_blocks, loaded_blocks : copied to and from the prefix cache's second tier.
     leases : None where all replicas were there all the time.
     handovers : None where replicas compute prompts and generate; with pools for each, the

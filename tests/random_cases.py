@@ -163,6 +163,7 @@ def _limits(dice: Dice, policy: str, longest: int) -> dict[str, Any]:
         options |= _step_options(dice, drafting=drafting)
     if policy == "continuous" and options["allocator"] == "paged":  # preemption swap, or not
         options["host_blocks"] = dice.choice([0, 3, 100])
+        options["overlap_swap"] = dice.choice([0, 1])
         options["copy_s_per_block"] = dice.choice([0.25, 0.013])
     return options
 

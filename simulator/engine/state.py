@@ -111,7 +111,8 @@ REPLICA = np.dtype(
         ("drafted_tokens", "i8"),  # in the step being composed, by speculation
         ("extra_gpu_s", "f8"),  # time on the GPU that this step takes beside its price ...
         ("extra_host_s", "f8"),  # ... and of the engine's own code
-        ("transfer_s", "f8"),  # so far, of KV that preemptions copied to host memory and back
+        ("beside_gpu_s", "f8"),  # copies of this step that go on while it computes
+        ("transfer_s", "f8"),  # so far waited for KV that preemptions copied to the host and back
         ("evicted_blocks", "i8"),  # from the prefix cache, not yet taken over by its second tier
         ("stored_blocks", "i8"),  # copied to the second tier so far ...
         ("loaded_blocks", "i8"),  # ... and from there
@@ -152,6 +153,7 @@ LIMITS = np.dtype(
         ("stream", "i8"),  # static: 0: results come back with the batch
         ("host_blocks", "i8"),  # room for swapped-out KV in host memory
         ("copy_s_per_block", "f8"),  # to copy a block there or back
+        ("overlap_swap", "i8"),  # preempted requests' blocks are copied while the step computes
         ("offload_blocks", "i8"),  # room for evicted prefixes in host memory
         # options of the step, see simulator.schedulers.step_options
         ("num_speculative_tokens", "i8"),

@@ -146,6 +146,10 @@ def launch(engine: Engine, r: int, now: float) -> bool:
     step.host_s += replica.extra_host_s
     replica.extra_gpu_s = 0.0
     replica.extra_host_s = 0.0
+    if replica.beside_gpu_s > step.gpu_s:
+        replica.transfer_s += replica.beside_gpu_s - step.gpu_s
+        step.gpu_s = replica.beside_gpu_s
+    replica.beside_gpu_s = 0.0
     step.rejected_tokens = replica.drafted_tokens
     replica.drafted_tokens = 0
     replica.preempted = 0

@@ -2,7 +2,9 @@
 
 vLLM V0's ``swap_in`` and ``swap_out`` (vllm/worker/cache_engine.py, mid-2024): whole blocks
 go over the GPU's PCIe link on the stream that the model runs on, so that a step waits for
-its copies before it computes; those who are out wait in a queue of their own.
+its copies before it computes; those who are out wait in a queue of their own.  With
+``overlap_swap`` they have a stream of their own, as in that file in 2023, and a layer waits
+for its own blocks only: a step takes the longer of its copies and its computing.
 """
 
 from __future__ import annotations
@@ -112,5 +114,8 @@ def _copy(engine: Engine, r: int, i: int, blocks: int) -> None:
     """The step being composed waits for the copy of so many blocks."""
     seconds = blocks * engine.limits[0].copy_s_per_block
     engine.swap.requests[i].moved_blocks += blocks
-    engine.replicas[r].extra_gpu_s += seconds
-    engine.replicas[r].transfer_s += seconds
+    if engine.limits[0].overlap_swap:
+        engine.replicas[r].beside_gpu_s += seconds
+    else:
+        engine.replicas[r].extra_gpu_s += seconds
+        engine.replicas[r].transfer_s += seconds

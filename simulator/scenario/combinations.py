@@ -220,6 +220,8 @@ def without_effect(scenario: Scenario) -> list[str]:
     default_swap = type(scheduler).model_fields["cpu_swap_gb"].default
     if scheduler.preemption == "recompute" and scheduler.cpu_swap_gb != default_swap:
         idle.append("scheduler.cpu_swap_gb: no effect with preemption recompute")
+    if scheduler.preemption == "recompute" and scheduler.overlap_swap:
+        idle.append("scheduler.overlap_swap: no effect with preemption recompute")
     if policy == "static" and scheduler.max_num_batched_tokens is not None:
         idle.append("scheduler.max_num_batched_tokens: no effect with static, but on memory")
     if policy != "static" and scheduler.static != type(scheduler.static)():

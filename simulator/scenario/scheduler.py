@@ -88,6 +88,8 @@ class SchedulerSpec(Section):
     """swap (continuous only) copies a victim's KV to host memory instead of dropping it"""
     cpu_swap_gb: NonNegative = 4.0
     """GiB of host memory per GPU for swapped KV, by default those of vLLM"""
+    overlap_swap: bool = False
+    """copy swapped KV while the step computes, as vLLM did in 2023"""
     static: StaticSpec = StaticSpec()
     speculative: SpeculativeSpec | None = None
     """speculative decoding (chunked_prefill only, scheduled synchronously)"""

@@ -51,6 +51,29 @@ def test_kv_goes_to_host_memory_and_comes_back_without_being_computed_again():
     assert done.recording.transfer_s == 3.0
 
 
+def test_copies_beside_the_computing_cost_what_they_take_longer():
+    # As above, but the 1.5 s of copies hide the 1.25 s of the step that they belong to.
+    done = both(table((0.0, 4, 6), (0.0, 4, 5)), host_blocks=3, overlap_swap=1, **TIGHT)
+    assert done.rows("start_s", "end_s", "preempted") == [
+        (0.0, 3.0, 0),
+        (3.0, 4.5, 0),
+        (4.5, 6.0, 0),
+        (6.0, 7.5, 1),  # r1's 3 blocks go out: max(1.5, 1.25)
+        (7.5, 8.75, 0),
+        (8.75, 10.0, 0),
+        (10.0, 11.5, 0),  # and come back
+        (11.5, 12.75, 0),
+    ]
+    assert done.recording.transfer_s == 0.25 + 0.25
+    # Copies of 0.75 s are hidden altogether.
+    done = both(
+        table((0.0, 4, 6), (0.0, 4, 5)),
+        host_blocks=3, overlap_swap=1, copy_s_per_block=0.25, **TIGHT,
+    )  # fmt: skip
+    assert done.times("finished_s") == [(9.75,), (12.25,)]
+    assert done.recording.transfer_s == 0.0
+
+
 def test_without_room_in_host_memory_the_kv_is_lost():
     # As in timelines/test_kv_limits.py: r1's 3 blocks do not fit in 2.
     done = both(table((0.0, 4, 6), (0.0, 4, 5)), host_blocks=2, **TIGHT)
