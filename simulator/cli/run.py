@@ -192,11 +192,12 @@ def _exit_code(result: Result, check: bool) -> int:
             for reason, count in summary["rejected_by_reason"].items()
         )
         if not (summary["rejected"] or summary["unfinished"]):
-            typer.echo(
-                "error: no request is left to report on: all arrive before warmup_s "
-                f"{result.resolved.scenario.cut_s:g}.",
-                err=True,
+            why = (
+                f"all arrive before warmup_s {result.resolved.scenario.cut_s:g}"
+                if summary["warmup_requests"]
+                else f"none arrived until the clock stopped at {summary['simulated_s']:g} s"
             )
+            typer.echo(f"error: no request is left to report on: {why}.", err=True)
             return NOTHING_COMPLETED
         typer.echo(
             f"error: no request completed: {summary['rejected']} of {summary['num_prompts']} were "

@@ -57,6 +57,7 @@ class Population:
     duration_s : `start_s` to the last completion, the benchmark duration
     observed_s : `start_s` to the last completion, or to the end of the run where a
         request was left unfinished: what the replicas' time is measured against
+    warmup_requests : how many arrived before the cut
     """
 
     counted: Rows
@@ -64,6 +65,7 @@ class Population:
     start_s: float
     duration_s: float
     observed_s: float
+    warmup_requests: int
 
     @property
     def end_s(self) -> float:
@@ -85,14 +87,16 @@ def population(recording: Recording, warmup_s: float = 0.0) -> Population:
     # What arrives after the clock has stopped is not part of the run.
     unsent = (outcome.status == UNFINISHED) & (outcome.replica < 0)
     never = unsent & (recording.requests.arrival_s >= recording.end_s)
-    counted = (sent >= warmup_s) & ~never
+    early = (sent < warmup_s) & ~never
+    counted = ~early & ~never
     completed = counted & (outcome.status == FINISHED)
     first = float(sent[counted].min()) if counted.any() else warmup_s
     start = max(first, warmup_s) if warmup_s > 0 else first
     last = float(outcome.finished_s[completed].max()) if completed.any() else recording.end_s
     open_ended = bool((outcome.status[counted] == UNFINISHED).any())
     end = max(recording.end_s, last) if open_ended else last
-    return Population(counted, completed, start, max(last - start, 0.0), max(end - start, 0.0))
+    duration_s, observed_s = max(last - start, 0.0), max(end - start, 0.0)
+    return Population(counted, completed, start, duration_s, observed_s, int(early.sum()))
 
 
 def counts(recording: Recording, rows: Rows) -> dict[str, int]:

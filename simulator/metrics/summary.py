@@ -127,7 +127,7 @@ def _workload(recording: Recording, resolved: Resolved, who: Population) -> dict
         "session_rate": rate if recording.requests.has_sessions else None,
         "max_concurrency": concurrency,
         "warmup_s": resolved.scenario.cut_s,
-        "warmup_requests": len(recording.requests) - int(who.counted.sum()),
+        "warmup_requests": who.warmup_requests,
     }
 
 

@@ -16,6 +16,7 @@ from simulator.scenario.lengths import LengthsSpec
 from simulator.scenario.overrides import Path, dotted
 from simulator.scenario.unsupported import nearest
 from simulator.scenario.workload import LognormalError
+from simulator.words import counted
 
 
 def _tags(union: Any, key: str) -> list[str]:
@@ -49,6 +50,7 @@ _BOUNDS = {
     "less_than": ("lt", "less than"),
     "less_than_equal": ("le", "at most"),
 }
+_LENGTHS = {"too_short": ("min_length", "at least"), "too_long": ("max_length", "at most")}
 _PREDICTOR = "{lognormal_error: sigma}"
 
 
@@ -85,6 +87,9 @@ def _sentence(details: ErrorDetails, path: Path, context: dict[str, Any]) -> str
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return f"{value}; it must be {words} {context[name]:g}"
+    if kind in _LENGTHS:
+        name, words = _LENGTHS[kind]
+        return f"{value}; it must have {words} {counted(context[name], 'item')}"
     allowed = _allowed(kind, context)
     if allowed:
         given = details["input"]

@@ -58,6 +58,15 @@ def test_prints_the_block(file):
     assert "State:                                   STABLE\n" in result.stdout
 
 
+def test_says_why_there_is_nothing_to_report(file):
+    # Requests at 0 ... 19 s; none of a Poisson process at one a week within a second.
+    assert "all arrive before warmup_s 30." in run(file, "--set", "warmup_s=30").stderr
+    seldom = ["workload.arrivals={process: poisson, rate: 1.6e-6}", "workload.horizon_s=1"]
+    ended = run(file, *(word for key in seldom for word in ("--set", key)))
+    assert ended.exit_code == 1
+    assert "none arrived until the clock stopped at 1 s." in ended.stderr
+
+
 def test_json_is_all_that_stdout_has(file):
     result = run(file, "--json")
     summary = json.loads(result.stdout)

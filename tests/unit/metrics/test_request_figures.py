@@ -160,6 +160,13 @@ def test_warmup_is_cut():
     assert summary["num_steps"] == 7
 
 
+def test_what_never_arrived_is_no_part_of_the_warmup():
+    # One arrives before the cut at 1 s, one after it, one would after the clock has stopped.
+    rows = [req(0.0), req(2.0), req(9.0, replica=-1)]
+    summary = summarize(recording(rows, end_s=5.0), resolved("warmup_s=1.0"))
+    assert (summary["warmup_requests"], summary["unfinished"]) == (1, 1)
+
+
 def test_tpot_needs_two_tokens():
     np.testing.assert_array_equal(tpot_s(recording(REQUESTS).outcome), [1.0, np.nan, 1.0])
 

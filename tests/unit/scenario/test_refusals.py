@@ -88,6 +88,12 @@ REFUSED = {
         "cluster.replicas is 1",
         "from min_replicas 2 to max_replicas 3",
     ],
+    "cluster.autoscaler={policy: schedule, max_replicas: 3, points: []}": [
+        "cluster.autoscaler.points is []; it must have at least 1 item"
+    ],
+    "cluster.autoscaler={policy: schedule, max_replicas: 3, points: [[0, 1, 2]]}": [
+        "cluster.autoscaler.points[0] is [0, 1, 2]; it must have at most 2 items"
+    ],
     "cluster.autoscaler={policy: schedule, max_replicas: 3, points: [[5, 1]]}": [
         "the first time must be 0"
     ],
