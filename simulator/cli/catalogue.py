@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,22 +37,27 @@ def show(
     """Show one entry of a catalogue, or the JSON Schema of scenario files."""
     from cost_models.catalog import files
     from simulator.errors import InputError
-    from simulator.scenario import POLICIES, builtin_scenarios
+    from simulator.scenario import ORDERS, POLICIES, builtin_scenarios
     from simulator.scenario.unsupported import nearest
+    from simulator.workload.traces import FORMATS, servegen
 
-    shown = {
-        **dict.fromkeys(builtin_scenarios(), _show_scenario),
-        **dict.fromkeys(POLICIES, _show_policy),
-        **dict.fromkeys(files.names("models"), _show_model),
-        **dict.fromkeys(files.names("gpus"), _show_gpu),
-        **dict.fromkeys(files.names("engines"), _show_engine),
-        "schema": _show_schema,
-    }
-    if name not in shown:
-        near = nearest(name, list(shown))
+    catalogues: list[tuple[Iterable[str], Callable[[str], None]]] = [
+        (builtin_scenarios(), _show_scenario),
+        (POLICIES, _show_policy),
+        (ORDERS, _show_order),
+        ((*FORMATS, servegen.NAME), _show_trace),
+        (files.names("models"), _show_model),
+        (files.names("gpus"), _show_gpu),
+        (files.names("engines"), _show_engine),
+        (("schema",), _show_schema),
+    ]
+    found = [show_entry for names, show_entry in catalogues if name in names]
+    if not found:
+        near = nearest(name, [known for names, _ in catalogues for known in names])
         hint = f"did you mean {near}?" if near else "see servecast list --help"
         raise InputError(f"nothing is called {name!r}; {hint}")
-    shown[name](name)
+    for show_entry in found:  # sglang is a policy and an engine
+        show_entry(name)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -247,6 +253,21 @@ def _show_policy(name: str) -> None:
     typer.echo(f"scheduler.policy: {name}\n  {POLICIES[name]}")
 
 
+def _show_order(name: str) -> None:
+    from simulator.scenario import ORDERS
+
+    typer.echo(f"scheduler.order: {name}\n  {ORDERS[name]}")
+
+
+def _show_trace(name: str) -> None:
+    from simulator.workload.traces import FORMATS, servegen
+
+    about, columns = servegen.ABOUT, ""
+    if name != servegen.NAME:
+        about, columns = FORMATS[name].about, "; " + ", ".join(FORMATS[name].required)
+    typer.echo(f"workload.trace.format: {name}\n  {about}{columns}")
+
+
 def _show_model(name: str) -> None:
     from dataclasses import asdict
 
@@ -277,13 +298,18 @@ def _print_facts(title: str, facts: dict[str, Any]) -> None:
     table = _table(title, "fact", "value")
     table.columns[1].overflow = "fold"
     for key, value in facts.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{k} {v:.3e}" for k, v in value.items())
-        elif isinstance(value, int) and not isinstance(value, bool):
-            value = f"{value:,}"
-        elif isinstance(value, float) and value >= 1e6:
-            value = f"{value:.3e}"
-        elif isinstance(value, tuple):
-            value = " ".join(value)
-        table.add_row(key, str(value))
+        table.add_row(key, _fact(value))
     _print(table)
+
+
+def _fact(value: Any) -> str:
+    """A value of a catalogue's entry, whose parts may be mappings too."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_fact(part)}" for key, part in value.items())
+    if isinstance(value, tuple):
+        return " ".join(map(_fact, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, float) and value >= 1e6:
+        return f"{value:.3e}"
+    return str(value)

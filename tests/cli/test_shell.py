@@ -122,9 +122,14 @@ def test_init_writes_a_scenario_and_keeps_what_is_there(servecast: Run, tmp_path
     ("kind", "name"),
     [
         ("models", "llama-3.1-8b"),
+        ("models", "qwen3-30b-a3b"),  # has experts
+        ("models", "deepseek-v3"),  # has experts and latent attention
         ("gpus", "h100_sxm"),
         ("engines", "vllm"),
         ("schedulers", "chunked_prefill"),
+        ("orders", "fair"),
+        ("traces", "azure"),
+        ("traces", "servegen"),
         ("scenarios", "chat-8b-h100"),
     ],
 )
@@ -135,6 +140,12 @@ def test_list_and_show(servecast: Run, kind: str, name: str) -> None:
     shown = servecast("show", name)
     assert shown.returncode == 0
     assert name.lower() in shown.stdout.lower()
+
+
+def test_a_name_of_two_catalogues_is_shown_from_both(servecast: Run) -> None:
+    shown = servecast("show", "sglang").stdout
+    assert "scheduler.policy: sglang" in shown
+    assert "releases:" in shown
 
 
 def test_show_gives_files_that_work(servecast: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simulator.errors import InputError
@@ -152,4 +153,5 @@ def sustained_load(
             system.settle(guess)
             say(f"the greatest load: {guess:.3g} {system.load.unit}; runs are too short, again")
             roots = []
-    return found, roots
+    # Student's t of few roots that lie far apart would reach below any load.
+    return replace(found, low=max(found.low, 0.0)), roots

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from simulator.errors import InputError
+from simulator.planning.capacity import solve
 from simulator.planning.capacity.fleet import least
 from simulator.planning.capacity.solve import greatest, greatest_whole
+from simulator.planning.statistics import recorded_interval
 
 
 @pytest.mark.parametrize("guess", [0.5, 6.9, 7.0, 7.1, 300.0])
@@ -44,3 +47,15 @@ def test_no_whole_number():
     assert greatest_whole(lambda _: 1, 5) == 0
     with pytest.raises(InputError, match="not even 10,000 replicas"):
         least(lambda _: False, 5)
+
+
+def test_loads_that_lie_far_apart_reach_no_load_below_none(monkeypatch):
+    """24, and bootstraps of 8 and 16: t of 1 degree of freedom, 12.706, x sqrt(32), is 71.9."""
+    system = SimpleNamespace(
+        recorded=True, interval=recorded_interval, load=SimpleNamespace(unit="req/s")
+    )
+    roots = iter([24.0, 8.0, 16.0])
+    monkeypatch.setattr(solve, "greatest_load", lambda *_: next(roots))
+    found, _ = solve.sustained_load(system, 20.0, precision=0.05, replicates=(4, 3))
+    assert (found.estimate, found.low) == (24.0, 0.0)
+    assert found.high == pytest.approx(24 + 12.706 * 32**0.5, abs=1e-2)
