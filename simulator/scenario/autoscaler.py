@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from simulator.scenario.base import NonNegative, NonNegativeCount, Positive, Section
 
 MOST_REPLICAS = 1000
+SHORTEST_POLL_S = 0.01  # each look costs simulation time; real ones are seconds apart
 
 Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
 
@@ -27,7 +28,7 @@ class _Scaler(Section):
     """fewest replicas"""
     max_replicas: Replicas
     """most replicas, those that start or drain included: the GPUs there are"""
-    poll_interval_s: Positive = 15.0
+    poll_interval_s: Annotated[Positive, Field(ge=SHORTEST_POLL_S)] = 15.0
     """between two looks at the load; 15 s in Kubernetes"""
     engine_start_s: NonNegative = 58.0
     """from the order of a replica to its first request, without reading the weights"""

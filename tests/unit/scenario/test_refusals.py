@@ -81,6 +81,8 @@ REFUSED = {
     "cluster.autoscaler={policy: target_tracking, target: 0, max_replicas: 3}": [
         "autoscaler.target"
     ],
+    "cluster.autoscaler={policy: target_tracking, target: 5, max_replicas: 3, "
+    "poll_interval_s: 0.001}": ["autoscaler.poll_interval_s", "0.01"],
     "cluster.autoscaler={policy: target_tracking, target: 5, min_replicas: 4, max_replicas: 3}": [
         "min_replicas is 4, more than max_replicas 3"
     ],
