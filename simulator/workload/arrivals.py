@@ -78,8 +78,7 @@ def arrival_times(
         unit = _renewals(
             _gaps(spec, random), num_requests, spec.rate * duration_s if duration_s else None
         )
-        with np.errstate(over="ignore"):
-            times = unit / spec.rate
+        times = unit / spec.rate
     else:
         times = _changing(spec, random, num_requests, duration_s, episode_random, base_dir)
     if duration_s is not None:

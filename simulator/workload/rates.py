@@ -64,11 +64,12 @@ class RateCurve:
         # The smaller root of slope/2 x^2 + start x = wanted, without cancellation.
         root = np.sqrt(np.maximum(start * start + 2 * self._slopes()[piece] * wanted, 0.0))
         below = start + root
-        begun_s = np.divide(2 * wanted, below, out=np.zeros(len(rest)), where=below > 0)
+        with np.errstate(over="ignore"):  # next to no rate: they never come
+            begun_s = np.divide(2 * wanted, below, out=np.zeros(len(rest)), where=below > 0)
         inside = rounds * length_s + self.edge_s[piece] + begun_s
         if self.repeats:
             return np.asarray(np.maximum.accumulate(inside))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             after = length_s + (rest - total) / self.last[-1]
         return np.asarray(np.maximum.accumulate(np.where(rest < total, inside, after)))
 

@@ -17,6 +17,7 @@ from simulator.scenario.arrivals import (
     ConstantArrivals,
     GammaArrivals,
     PoissonArrivals,
+    ProfileArrivals,
 )
 from simulator.workload.arrivals import arrival_times
 from simulator.workload.streams import Purpose, Streams
@@ -126,4 +127,4 @@ def test_impossible_sizes_are_refused():
     with pytest.raises(InputError, match=r"cv is 1e\+06; allowed"):
         times(GammaArrivals(process="gamma", rate=1.0, cv=1e6), num_requests=3)
     with pytest.raises(InputError, match="too low to reach a second request"):
-        times(PoissonArrivals(process="poisson", rate=5e-324), num_requests=3)
+        times(ProfileArrivals(process="profile", points=[[0, 1e-320]]), num_requests=3)
