@@ -38,13 +38,7 @@ def insert(engine: Engine, r: int, i: int, key: float) -> None:
     heap[new].request = i
     hole = replica.heap_size
     replica.heap_size += 1
-    while hole > 0:
-        parent = (hole - 1) // _CHILDREN
-        if not _comes_before(engine, r, new, parent):
-            break
-        heap[hole] = heap[parent]
-        hole = parent
-    heap[hole] = heap[new]
+    _rise(engine, r, hole, new)
 
 
 @njit
@@ -66,13 +60,20 @@ def remove_first(engine: Engine, r: int) -> None:
             prefetch(engine.requests, heap[hole].request)
         hole = child
         child = _first_child(engine, r, hole, last)
+    _rise(engine, r, hole, last)
+
+
+@njit
+def _rise(engine: Engine, r: int, hole: int, entry: int) -> None:
+    """Put an entry, now at place `entry`, where a hole that rises as far as it may ends up."""
+    heap = engine.heaps[r]
     while hole > 0:
         parent = (hole - 1) // _CHILDREN
-        if not _comes_before(engine, r, last, parent):
+        if not _comes_before(engine, r, entry, parent):
             break
         heap[hole] = heap[parent]
         hole = parent
-    heap[hole] = heap[last]
+    heap[hole] = heap[entry]
 
 
 @njit

@@ -20,7 +20,7 @@ from cost_models.step_cost import Frontend
 from simulator.metrics.handover import attribute_pools
 from simulator.metrics.latency import Rows
 from simulator.metrics.leases import covered_s, starting
-from simulator.recording import FINISHED, Recording
+from simulator.recording import FINISHED, Recording, Steps
 
 if TYPE_CHECKING:
     from simulator.scenario import Resolved
@@ -145,11 +145,11 @@ class _Lost:
     until_s: Floats
 
 
-def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
-    steps = recording.steps
+def decodes_alone_s(steps: Steps, resolved: Resolved) -> Floats:
+    """(k, 2) seconds on the GPU of each step's decodes: without context, and what that adds."""
     seats = resolved.max_num_seqs
     alone_s = np.zeros((len(steps.gpu_s), 2))
-    price_decodes(
+    _price_decodes(
         alone_s,
         resolved.cost.tables(seats, seats),
         steps.gpu_s,
@@ -159,6 +159,12 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
         steps.prefill_seqs,
         resolved.shares_experts,
     )
+    return alone_s
+
+
+def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
+    steps = recording.steps
+    alone_s = decodes_alone_s(steps, resolved)
     found = []
     bounds = np.searchsorted(steps.replica, np.arange(recording.replicas + 1))
     for r in range(recording.replicas):
@@ -174,7 +180,7 @@ def _clocks(recording: Recording, resolved: Resolved) -> list[_Clock]:
 
 
 @njit
-def price_decodes(
+def _price_decodes(
     alone_s: Floats,
     cost: CostTables,
     gpu_s: Floats,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.metrics.attribution import price_decodes
+from simulator.metrics.attribution import decodes_alone_s
 from simulator.recording import Steps
 
 if TYPE_CHECKING:
@@ -43,19 +43,7 @@ class StepTime:
 
 def step_time_of(steps: Steps, resolved: Resolved) -> StepTime:
     """Split the time of every step as `simulator.metrics.attribution` does."""
-    seats = resolved.max_num_seqs
-    alone_s = np.zeros((len(steps.gpu_s), 2))
-    price_decodes(
-        alone_s,
-        resolved.cost.tables(seats, seats),
-        steps.gpu_s,
-        steps.overlapped_s,
-        steps.decode_seqs,
-        steps.context_tokens,
-        steps.prefill_seqs,
-        resolved.shares_experts,
-    )
-    weights_s, kv_s = alone_s.T
+    weights_s, kv_s = decodes_alone_s(steps, resolved).T
     host_s = np.maximum(steps.end_s - steps.start_s - steps.gpu_s, 0.0)
     seqs = steps.prefill_seqs + steps.decode_seqs
     prompts = np.divide(steps.prefill_seqs, seqs, out=np.zeros(len(seqs)), where=seqs > 0)
